@@ -152,6 +152,23 @@ class FrameReader:
         places = self._walk(at, limit=1)[0]
         return next((RawFrame(found, *place) for found, place in places.items() if place is not None), None)
 
+    def resumed(self, raw: RawFrame) -> RawFrame:
+        """The frame of a suspended generator, at the instruction where it will be resumed if a handler covers that."""
+        # 3.12 notes the instruction that yields, which has a handler of its own; later ones the one after it
+        return raw._replace(offset=raw.offset + 2) if self._version[:2] == (3, 12) else raw
+
+    def owned_values(self, raw: RawFrame) -> list[int]:
+        """The objects (``PyObject *``) that a frame certainly has references to, one item for each reference.
+
+        These are its variables, and since CPython 3.14 the values on its stack. Earlier versions do not record the
+        height of the stack of a running frame. Cells are not unwrapped: another function may share them.
+        """
+        shape = self._shape(raw.code)
+        count = shape.variables + (self._live(raw) if self._layouts.has("_PyInterpreterFrame", "stackpointer") else 0)
+        values = struct.unpack(f"<{count}Q", self._memory.read(self._variables_at(raw), 8 * count))
+        # since 3.14 a tagged value does not count in the object's reference count (Py_TAG_REFCNT)
+        return [value for value in values if value and not (self._tagged and value & _TAG_BITS)]
+
     def _newest(self, tstate: int) -> int:
         """The innermost frame of a thread. CPython 3.11 and 3.12 reach it through a ``_PyCFrame``."""
         known = self._layouts["PyThreadState"]

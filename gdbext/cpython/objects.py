@@ -84,6 +84,19 @@ class Objects:
         """``ob_type`` of an object."""
         return self._type_of(self._memory, address)[0]
 
+    def references(self, address: int) -> int:
+        """An object's number of references; -1 if it cannot be known, as for an immortal object.
+
+        Sources: CPython 3.13 Include/object.h. Free-threaded builds count the references of the owning thread and
+        those of other threads apart; the lowest two bits of the latter are flags.
+        """
+        if "ob_ref_local" in self._layouts["PyObject"]:
+            local, shared = self.read_members("PyObject", address, "ob_ref_local", "ob_ref_shared")
+            count = local + (shared >> 2)
+        else:
+            count = self.read_member("PyObject", address, "ob_refcnt")
+        return count if 0 < count < 1 << 30 else -1
+
     def type_name(self, address: int) -> str:
         """The ``tp_name`` of an object's type, such as ``code`` or ``_thread.lock``."""
         return self.name_of_type(self.type_address(address))

@@ -79,18 +79,19 @@ class TakenLocks:
         self._flows = flows
         self._places = places
 
-    def of(self, stack: Sequence[RawFrame]) -> list[TakenLock]:
-        """The locks that a thread holds, the last taken first; unreadable locks are left out.
+    def of(self, stack: Sequence[RawFrame], later: Sequence[RawFrame] = ()) -> list[TakenLock]:
+        """The locks that a thread has taken in a stack, the last taken first; unreadable locks are left out.
 
         A thread inside ``Condition.wait`` has released the condition's lock.
 
-        :param stack: the frames of the thread, innermost first.
+        :param stack: the frames of the thread, or of a suspended coroutine or generator, innermost first.
+        :param later: the frames that the thread has entered since that was suspended, innermost first.
         """
         found: list[TakenLock] = []
         released_by_wait: set[int] = set()
         waits: list[RawFrame] = []
         releasers: list[Callable[[], _Releaser]] = []
-        for depth, raw in enumerate(stack):
+        for depth, raw in enumerate((*later, *stack), -len(later)):
             try:
                 taken = list(self._in_frame(raw, releasers))
             except GdbextError:
@@ -100,8 +101,9 @@ class TakenLocks:
             if taken and waits:
                 released_by_wait.update(map(self._lock_of_wait, waits))
                 waits.clear()
-            found += [lock._replace(at=_importer(stack, depth)) if lock.at.file.startswith(_IMPORTLIB) else lock
-                      for lock in taken if lock.lock not in released_by_wait]
+            if depth >= 0:
+                found += [lock._replace(at=_importer(stack, depth)) if lock.at.file.startswith(_IMPORTLIB) else lock
+                          for lock in taken if lock.lock not in released_by_wait]
             if raw.frame.function == "wait":
                 waits.append(raw)
         return found

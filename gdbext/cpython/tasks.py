@@ -36,7 +36,8 @@ DONE: Final = "done"
 _STATES: Mapping[int, TaskStatus] = {0: PENDING, 1: CANCELLED, 2: DONE}
 _STATE_NAMES: Mapping[str | None, TaskStatus] = {"PENDING": PENDING, "CANCELLED": CANCELLED, "FINISHED": DONE}
 
-_GENERATORS = ("coroutine", "generator", "async_generator")
+#: Names of the types that have the beginning of a ``PyGenObject``.
+GENERATORS = ("coroutine", "generator", "async_generator")
 #: Wrappers of another awaitable: type name -> structure and member that has it.
 _STAND_INS = {
     "async_generator_asend": ("PyAsyncGenASend", "ags_gen"),
@@ -50,6 +51,8 @@ _RESUMES: dict[tuple[int, ...], tuple[int, ...]] = {(3, 11): (151, 150), (3, 12)
 _AFTER_YIELD_FROM = 2  # RESUME's argument: 1 after yield, 2 after yield from, 3 after await
 # PyFrameState, Include/internal/pycore_frame.h (3.10: cpython/frameobject.h); 3.15 has other numbers
 _SUSPENDED, _EXECUTING, _EXECUTING_3_15, _CLEARED_3_15 = -1, 0, 4, 5
+_SUSPENDED_STATES: dict[tuple[int, ...], tuple[int, ...]] = {
+    (3, 11): (-1,), (3, 12): (-1,), (3, 13): (-2, -1), (3, 14): (-2, -1), (3, 15): (1, 2, 3)}
 _SUSPENDED_YIELD_FROM: dict[tuple[int, ...], tuple[int, ...]] = {(3, 13): (-1,), (3, 14): (-1,), (3, 15): (2, 3)}
 
 _CO_FAST_FREE = 0x80  # Include/internal/pycore_code.h, CPython 3.11 and later
@@ -74,10 +77,14 @@ class TaskState:
 
 @record
 class AwaitChain:
-    """The frames of a task that is not running, outermost first. `problem` says why frames may be missing."""
+    """The frames of a task that is not running, outermost first. `problem` says why frames may be missing.
+
+    `generators` has the generator or coroutine (``PyGenObject *``) of each frame.
+    """
 
     frames: tuple[RawFrame, ...]
     problem: str | None = None
+    generators: tuple[int, ...] = ()
 
 
 def uses_asyncio(objects: Objects, interpreter: int) -> bool:
@@ -86,14 +93,18 @@ def uses_asyncio(objects: Objects, interpreter: int) -> bool:
     return bool(modules) and objects.dict_get(modules, "asyncio.tasks") is not None
 
 
-def with_asyncio_offsets(memory: Memory, layouts: Layouts, modules: Iterable[Module]) -> Layouts:
+def with_asyncio_offsets(memory: Memory, layouts: Layouts, runtime: Module, modules: Iterable[Module]) -> Layouts:
     """Apply the debug offsets of `_asyncio` (CPython 3.14 and later) to a table.
 
-    :param modules: the modules that may contain the offsets: the extension module, or the interpreter's own.
+    :param runtime: the module of the interpreter, which contains the offsets if the extension module is built in.
+    :param modules: everything loaded.
     :raises UnknownLayout: the numbers are impossible, or the size of a task differs from the table's.
     """
     if "_Py_AsyncioModuleDebugOffsets" not in layouts:
         return layouts
+    version = "".join(map(str, layouts.version_tuple[:2]))
+    modules = [module for module in modules
+               if module is runtime or module.name.startswith(f"_asyncio.cpython-{version}")]
     section = next((found for found in (module.section(".AsyncioDebug") for module in modules) if found), None)
     if section is None:
         return layouts
@@ -319,22 +330,25 @@ class AsyncioReader:
 
     def await_chain(self, coroutine: int) -> AwaitChain:
         """The frames of a suspended task, from its coroutine (``PyObject *``) to the innermost awaited one."""
-        found: list[RawFrame] = []
+        found: dict[int, RawFrame] = {}
+        problem = None
         seen: set[int] = set()
         at = coroutine
         try:
             while at:
                 if at in seen or len(seen) >= MAX_DEPTH:
-                    loop = "the coroutines await one another in a circle"
-                    return AwaitChain(tuple(found), loop if at in seen else f"cut after {MAX_DEPTH} coroutines")
+                    problem = ("the coroutines await one another in a circle" if at in seen
+                               else f"cut after {MAX_DEPTH} coroutines")
+                    break
                 seen.add(at)
                 kind = self._objects.type_name(at)
-                if kind in _GENERATORS:
+                if kind in GENERATORS:
                     frame = self._frames.generator(at)
                     if frame is None:
-                        return AwaitChain(tuple(found), None if self._has_ended(at) else
-                                          f"the frame of the {kind} at {at:#x} cannot be read")
-                    found.append(frame)
+                        if not self._has_ended(at):
+                            problem = f"the frame of the {kind} at {at:#x} cannot be read"
+                        break
+                    found[at] = frame
                     at = self._awaited(at, frame)
                 elif kind in _STAND_INS:
                     name, member = _STAND_INS[kind]
@@ -342,8 +356,8 @@ class AsyncioReader:
                 else:
                     break  # a future, or an awaitable written in C
         except GdbextError as error:
-            return AwaitChain(tuple(found), str(error))
-        return AwaitChain(tuple(found))
+            problem = str(error)
+        return AwaitChain(tuple(found.values()), problem, tuple(found))
 
     def _awaited(self, generator: int, frame: RawFrame) -> int:
         """The awaitable (``PyObject *``) that a suspended generator or coroutine has delegated to, or 0."""
@@ -386,7 +400,7 @@ class AsyncioReader:
 
     def is_executing(self, coroutine: int) -> bool:
         """Whether a coroutine (``PyObject *``) runs now in some thread; the running code may be another task's."""
-        if self._objects.type_name(coroutine) not in _GENERATORS:
+        if self._objects.type_name(coroutine) not in GENERATORS:
             return False
         if self._version >= (3, 11):
             executing = _EXECUTING_3_15 if self._version >= (3, 15) else _EXECUTING
@@ -396,12 +410,26 @@ class AsyncioReader:
             return self._objects.read_member("PyFrameObject", frame, "f_state") == _EXECUTING
         return bool(frame and self._objects.read_member("PyFrameObject", frame, "f_executing"))
 
+    def is_suspended(self, generator: int) -> bool:
+        """Whether a generator, coroutine or asynchronous generator (``PyGenObject *``) waits at a ``yield``."""
+        if self._version >= (3, 11):
+            state = self._objects.read_member("PyGenObject", generator, "gi_frame_state")
+            return state in _SUSPENDED_STATES.get(self._version, ())
+        frame = self._objects.read_member("PyGenObject", generator, "gi_frame")
+        if not frame:
+            return False
+        if self._version >= (3, 10):
+            return self._objects.read_member("PyFrameObject", frame, "f_state") == _SUSPENDED
+        executing, top, instruction = self._objects.read_members(
+            "PyFrameObject", frame, "f_executing", "f_stacktop", "f_lasti")
+        return not executing and top != 0 and instruction >= 0
+
     def running_frames(self, tstate: int, coroutine: int) -> tuple[RawFrame, ...]:
         """The Python frames of a running task, outermost first; empty if the thread does not run it.
 
         :param tstate: ``PyThreadState *`` of its loop's thread.
         """
-        if self._objects.type_name(coroutine) not in _GENERATORS:
+        if self._objects.type_name(coroutine) not in GENERATORS:
             return ()
         own = self._frames.generator(coroutine)
         frames = []

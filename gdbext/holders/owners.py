@@ -10,6 +10,7 @@ from gdbext.holders.file_users import using_file
 from gdbext.holders.inferred import HolderFinder
 from gdbext.holders.python_locks import PythonFrames, inside_with, known_by_frames, python_owner
 from gdbext.holders.qt_lockers import inside_locker
+from gdbext.holders.suspended import SuspendedFrames, inside_suspended
 from gdbext.model import INFERRED, Lock, Waiter
 from gdbext.model.kinds import FUTEX, kind_of
 from gdbext.model.reasons import because
@@ -27,6 +28,7 @@ class HolderContext:
     gone: GoneOwners
     frames: PythonFrames
     finder: HolderFinder
+    suspended: SuspendedFrames
 
 
 def holder_context(context: Context, gone: GoneOwners, locks: Collection[SeenLock],
@@ -39,7 +41,8 @@ def holder_context(context: Context, gone: GoneOwners, locks: Collection[SeenLoc
         context, gone,
         PythonFrames(context.threads, context.python_locks, [lock for lock in locks if lock.python is not None]),
         HolderFinder(context.target, context.code, context.threads, context.sites, context.library.modules, locks,
-                     {number: wait.lock.id for number, wait in waits.items() if wait.lock is not None}))
+                     {number: wait.lock.id for number, wait in waits.items() if wait.lock is not None}),
+        SuspendedFrames(context))
 
 
 #: A way to find holders. It returns the lock with its holders or a reason, or None so that the next way is tried.
@@ -93,7 +96,7 @@ def by_circumstance(lock: SeenLock, waiters: Collection[int], context: HolderCon
 
 
 WAYS: tuple[Way, ...] = (by_machine_code, named, recorded_tid, recorded_descriptor, python_owner, inside_with,
-                         known_by_frames, inside_locker, using_file, by_circumstance)
+                         inside_suspended, known_by_frames, inside_locker, using_file, by_circumstance)
 
 
 def find_holders(lock: SeenLock, waiters: Sequence[Waiter], context: HolderContext) -> Lock:

@@ -7,28 +7,24 @@ lock (`DERIVED`), or the thread whose function has called ``acquire`` and will c
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
-from gdbext.cpython.frames import RawFrame
 from gdbext.cpython.taken import AcquireCall, TakenLock
-from gdbext.errors import GdbextError
+from gdbext.holders.references import References
 from gdbext.model import DERIVED, INFERRED
 from gdbext.model.kinds import kind_of
 from gdbext.model.reasons import because, joined
 from gdbext.remembered import remembered
 from gdbext.threads.threads import Threads
-from gdbext.waits.python_locks import PythonLocks, Reader
+from gdbext.waits.python_locks import PythonLocks
 from gdbext.waits.seen import SeenLock, held_by
 
 if TYPE_CHECKING:
     from gdbext.holders.owners import HolderContext
 
-#: The character after the variable in an expression such as ``forks[1]`` and ``Pool.lock``.
-_VARIABLE = re.compile(r"[.\[]")
 _INSIDE = because("in-with-block")
 
 
@@ -61,7 +57,7 @@ class PythonFrames:
     @cached_property
     def users(self) -> Mapping[str, Collection[int]]:
         """By id of a lock that threads wait for: the threads whose frames refer to it."""
-        known = _References(self._wanted)
+        known = References(self._wanted)
         numbers: dict[str, set[int]] = {}
         for seen in self._threads:
             for reader, stack in self._locks.stacks(seen.number):
@@ -72,7 +68,7 @@ class PythonFrames:
 
     def refers(self, number: int, lock: SeenLock) -> bool:
         """Whether a frame of a thread refers to a lock."""
-        known = _References([lock])
+        known = References([lock])
         return any(known.find(reader, raw) for reader, stack in self._locks.stacks(number) for raw in stack)
 
     def is_searchable(self, number: int) -> bool:
@@ -81,7 +77,7 @@ class PythonFrames:
 
     def released_by_others(self, number: int, lock: SeenLock) -> bool:
         """Whether a thread other than the holder may release a lock; some programs use a lock to send a signal."""
-        known = _References([lock])
+        known = References([lock])
         return any(reader.taken.releases(raw) and known.find(reader, raw)
                    for seen in self._threads if seen.number != number
                    for reader, stack in self._locks.stacks(seen.number) for raw in stack)
@@ -90,7 +86,7 @@ class PythonFrames:
         """Whether a thread other than the holder may release a lock without acquiring it first."""
         if lock.python is None:
             return True
-        known = _References([lock])
+        known = References([lock])
         return any(reader.taken.may_release(raw, lock.python.address, partial(known.find, reader, raw))
                    for seen in self._threads if seen.number != number
                    for reader, stack in self._locks.stacks(seen.number) for raw in stack)
@@ -121,6 +117,9 @@ def python_owner(found: SeenLock, waiters: Collection[int], context: HolderConte
     if number is not None:
         taken = context.frames.taken_by(number).get(lock.address)
         # a thread handle records the ident of a thread that has not ended
+        if not kind.ends_thread and taken is None:
+            suspended = context.suspended.certain(number, found)
+            taken = suspended.taken if suspended is not None else None
         if not kind.ends_thread and taken is None and not context.frames.refers(number, found):
             if not context.frames.is_searchable(number) or context.finder.is_in_code_of(number, lock):
                 why = because("owner-ident-compiled", thread=number)
@@ -178,35 +177,3 @@ def known_by_frames(found: SeenLock, waiters: Collection[int], context: HolderCo
     users = context.frames.users.get(found.id, ())
     return replace(found, candidates=tuple(sorted(set(users) - set(waiters))),
                    why=because("records-no-owner", what="python-lock"))
-
-
-class _References:
-    """Finds the locks that a frame refers to: by a variable, an attribute of one, or a global that it uses."""
-
-    def __init__(self, wanted: Iterable[SeenLock]) -> None:
-        self._by_object: dict[int, list[SeenLock]] = {}
-        for found in wanted:
-            for address in found.known_by:
-                self._by_object.setdefault(address, []).append(found)
-        # by ``dict`` of globals: the names of those that are global variables
-        self._globals: dict[int, list[tuple[str, int]]] = {}
-
-    def find(self, reader: Reader, raw: RawFrame) -> list[SeenLock]:
-        """The locks that a frame refers to; none if it cannot be read."""
-        try:
-            objects = self._by_object.keys() & reader.frames.variable_values(raw)
-            used = self._used_globals(reader, reader.frames.globals(raw))
-            if used:
-                names = reader.frames.names_of(raw.code)
-                objects |= {address for name, address in used if name in names}
-        except GdbextError:
-            return []
-        return [found for address in objects for found in self._by_object[address]]
-
-    def _used_globals(self, reader: Reader, namespace: int) -> list[tuple[str, int]]:
-        known = self._globals.get(namespace)
-        if known is None:
-            names = reader.names.globals_of(namespace)[1]
-            known = [(_VARIABLE.split(names[address])[0], address) for address in self._by_object if address in names]
-            self._globals[namespace] = known
-        return known

@@ -190,8 +190,8 @@ KINDS: Mapping[LockKind, Kind] = {
     "spin-lock": Kind(
         "derived where the machine code of a thread proves it, candidates otherwise", name="spin lock", spins=True),
     "py-lock": Kind(
-        "derived: the thread inside a `with` block of it; derived or inferred: the thread that has called `acquire` "
-        "and will release it; candidates otherwise", name="threading.Lock",
+        "derived: the thread inside a `with` block of it, also in a suspended frame; derived or inferred: the thread "
+        "that has called `acquire` and will release it; candidates otherwise", name="threading.Lock",
         own_threads_only=True, may_await_signal=True),
     "py-rlock": Kind(
         "recorded", name="threading.RLock",

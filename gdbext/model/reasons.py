@@ -62,9 +62,10 @@ ReasonCode = Literal[
     "locker-unknown", "of-descriptor", "other-end", "other-end-here", "other-end-not-found", "other-end-not-open",
     "other-end-not-searched", "process", "process-running", "this-process", "watches", "watches-nothing",
     # holders/
-    "as-many-others", "descriptor-in-use", "foreign-owner", "guard-in-frame", "in-locker-block", "maybe-inside",
-    "maybe-not-arrived", "nobody-inside", "only-thread-inside", "owner-called-fork", "proven-by-code", "proven-readers",
-    "readers-not-recorded", "several-proven", "too-many-readers",
+    "as-many-others", "descriptor-in-use", "foreign-owner", "guard-in-frame", "in-locker-block", "in-shared-generator",
+    "in-suspended-generator", "in-suspended-task", "maybe-inside", "maybe-not-arrived", "nobody-inside",
+    "only-thread-inside", "owner-called-fork", "proven-by-code", "proven-readers", "readers-not-recorded",
+    "several-proven", "too-many-readers",
     # stacks/
     "eval-in-no-frame", "evals-in-one-frame", "frame-counts-differ", "python-stack-cut",
     # schema/

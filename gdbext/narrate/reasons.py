@@ -67,6 +67,10 @@ def _processes_have(pids: Sequence[int]) -> str:
     return f"{_processes(pids)} {'has' if len(pids) == 1 else 'have'}"
 
 
+def _place(file: str, line: int | None) -> str:
+    return file if line is None else f"{file}:{line}"
+
+
 def _has(count: int, noun: str = "thread") -> str:
     return f"{count} {noun}{' has' if count == 1 else 's have'}"
 
@@ -174,6 +178,15 @@ _WORDINGS: Mapping[ReasonCode, Wording] = {
                              "way out",
     "maybe-released-since": "it has called `acquire`, but the lock may have been released since",
     "in-several-with-blocks": "several threads are inside `with` blocks of it",
+    "in-shared-generator": lambda file, line: (
+        f"inside a `with` block of the lock in a generator suspended at {_place(file, line)}, which another thread may "
+        "resume"),
+    "in-suspended-generator": lambda file, line, thread: (
+        f"inside a `with` block of the lock in a generator suspended at {_place(file, line)}, which only thread "
+        f"{thread} can resume"),
+    "in-suspended-task": lambda file, line, thread: (
+        f"inside a `with` block of the lock in a coroutine suspended at {_place(file, line)}, which only thread "
+        f"{thread}'s event loop can resume"),
     "in-with-block": "inside a `with` block of the lock",
     "maybe-left-with-block": "inside a `with` block of the lock, but may have released it since",
     "not-all-stopped": "the runtime counts {count} threads that have not stopped; {seen} of them were found",

@@ -102,13 +102,9 @@ class _Interpreter:
     def __init__(self, memory: Memory, python: Python, interpreter: InterpreterState,
                  number_of_tstate: Mapping[int, int], modules: Sequence[Module], findings: Findings) -> None:
         layouts, self._objects = python.runtime.layouts, python.objects
-        version = "".join(map(str, layouts.version_tuple[:2]))
-        layouts = with_asyncio_offsets(memory, layouts, [
-            module for module in modules
-            if module is python.runtime.module or module.name.startswith(f"_asyncio.cpython-{version}")])
+        layouts = with_asyncio_offsets(memory, layouts, python.runtime.module, modules)
         self._findings = findings
         self._frames = python.frames
-        self._at_yield = layouts.version_tuple[:2] == (3, 12)
         self._withs = WithBlocks(memory, layouts, self._objects, self._frames)
         self._reader = AsyncioReader(memory, layouts, self._objects, self._frames, interpreter.address)
         self._tstates = [tstate.address for tstate in interpreter.threads]
@@ -369,10 +365,8 @@ class _Interpreter:
     def _entered(self, seen: _Seen) -> Iterator[int]:
         """The context managers of the blocks that a task is inside of."""
         for raw in seen.frames:
-            if self._at_yield and not seen.running:
-                # 3.12 notes the instruction that yields, which has a handler of its own; later ones the one after it
-                raw = raw._replace(offset=raw.offset + 2)
-            yield from (block.manager for block in self._withs.of(raw))
+            yield from (block.manager for block in self._withs.of(
+                raw if seen.running else self._frames.resumed(raw)))
 
     def _shields(self) -> dict[int, list[int]]:
         """Future that `asyncio.shield` returned -> the tasks behind it."""

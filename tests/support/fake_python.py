@@ -485,6 +485,28 @@ class FakePython:
         last = 2 + 2 * known.caches.get("CALL", 0)
         return self.fill(self.frame(made, previous, end - last), [lock, waits_for], namespace=namespace)
 
+    def generator_of(self, body: int, references: int = 1) -> int:
+        """A generator that is suspended in a frame; the frame is used up."""
+        version = self.version_tuple
+        generator = self._object("generator", 2048)
+        if "ob_ref_local" in self.layouts["PyObject"]:
+            self.build.put("PyObject", generator, ob_ref_local=references)
+        else:
+            self.build.put("PyObject", generator, ob_refcnt=references)
+        if version < (3, 11):
+            top = body + self.layouts["PyFrameObject"].size
+            state = {"f_stackdepth": 1, "f_state": -1} if version >= (3, 10) else {"f_stacktop": top}
+            self.build.put("PyFrameObject", body, **state)
+            return self.build.put("PyGenObject", generator, gi_frame=body)
+        place = self.build.member("PyGenObject", generator, "gi_iframe")
+        self.memory.write(place, self.memory.read(body, self.layouts["_PyInterpreterFrame"].size + 128))
+        if "stackpointer" in self.layouts["_PyInterpreterFrame"]:
+            known = self.build.member("_PyInterpreterFrame", body, "stackpointer")
+            top = int.from_bytes(self.memory.read(known, 8), "little")
+            self.build.put("_PyInterpreterFrame", place, stackpointer=top - body + place)
+        state_number = 1 if version >= (3, 15) else -2 if version >= (3, 13) else -1
+        return self.build.put("PyGenObject", generator, gi_frame_state=state_number)
+
     def exit_of(self, manager: int, name: str = "__exit__") -> Exit:
         """The entry of a `with` statement on the value stack, for a manager written in C."""
         if self.version_tuple >= (3, 14):

@@ -77,8 +77,8 @@ _BUILDS = {
 # linker options after a source; libdl is a separate library before glibc 2.34
 _LIBRARIES = {"healthy.c": ("-ldl",), "locks.c": ("-ldl",), "locks.cc": ("-lstdc++",)}
 _SYSCALL_NUMBERS = {
-    "x86_64": {"flock": 73, "futex": 202, "pause": 34, "read": 0, "restart": 219},
-    "aarch64": {"flock": 32, "futex": 98, "read": 63, "restart": 128},
+    "x86_64": {"epoll_wait": 232, "flock": 73, "futex": 202, "pause": 34, "read": 0, "restart": 219},
+    "aarch64": {"epoll_wait": 22, "flock": 32, "futex": 98, "read": 63, "restart": 128},
 }
 _ASK_HEADERS = """
 import os.path, sys, sysconfig

@@ -100,25 +100,11 @@ def test_unknown_context_manager(python: FakePython) -> None:
     assert taken(python, python.in_with([python.python_exit_of(manager), python.python_exit_of(semaphore)])) == []
 
 
-def generator_of(python: FakePython, body: int) -> int:
-    """A generator that has stopped in a frame; the frame is used up."""
-    generator = python.build.alloc(2048)
-    if "gi_frame" in python.layouts["PyGenObject"]:
-        return python.build.put("PyGenObject", generator, gi_frame=body)
-    place = python.build.member("PyGenObject", generator, "gi_iframe")
-    python.memory.write(place, python.memory.read(body, python.layouts["_PyInterpreterFrame"].size + 128))
-    if "stackpointer" in python.layouts["_PyInterpreterFrame"]:
-        known = python.build.member("_PyInterpreterFrame", body, "stackpointer")
-        top = int.from_bytes(python.memory.read(known, 8), "little")
-        python.build.put("_PyInterpreterFrame", place, stackpointer=top - body + place)
-    return generator
-
-
 @pytest.mark.parametrize("name", ["_GeneratorContextManager", "_AsyncGeneratorContextManager"])
 def test_manager_that_is_a_generator(python: FakePython, name: str) -> None:
     lock, outer = python.lock(), python.lock()
     body = python.in_with([python.exit_of(lock)], function="session", variables=[("taken", outer)])
-    manager = python.instance(name, gen=generator_of(python, body))
+    manager = python.instance(name, gen=python.generator_of(body))
     exit_name = "__aexit__" if "Async" in name else "__exit__"
     frame = python.in_with([python.exit_of(outer), python.python_exit_of(manager, exit_name)])
     assert taken(python, frame) == [sure(lock, at(101, "session")), sure(outer, at(101))]
@@ -206,7 +192,7 @@ def test_generator_that_releases_a_lock_temporarily(python: FakePython, where: s
     lock, inside = python.lock(), python.lock()
     body = python.in_with([], variables=[("taken", lock)], names=("release", "acquire"),
                           namespace=python.namespace())
-    manager = python.python_exit_of(python.instance("_GeneratorContextManager", gen=generator_of(python, body)))
+    manager = python.python_exit_of(python.instance("_GeneratorContextManager", gen=python.generator_of(body)))
     if where == "same frame":
         frame = python.in_with([python.exit_of(lock), manager, python.exit_of(inside)])
     else:

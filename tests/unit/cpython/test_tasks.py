@@ -392,12 +392,13 @@ def stated(fake: FakePython, **changes: int) -> tuple[Layouts, Module]:
 def test_offsets_of_the_module_are_applied(version: str) -> None:
     fake = FakeTasks(version)
     layouts, module = stated(fake)
-    found = with_asyncio_offsets(fake.memory, layouts, [Module("/lib/other.so", ()), module])
+    found = with_asyncio_offsets(fake.memory, layouts, module, [Module("/lib/other.so", ()), module])
     assert found["PyInterpreterState"].offset("asyncio_tasks_head") == 0x4440
     assert found["_PyThreadStateImpl"].offset("asyncio_running_loop") == 0x330
     assert found["_PyThreadStateImpl"].offset("asyncio_running_task") == 0x338
     assert found["PyInterpreterState"].offset("next") == layouts["PyInterpreterState"].offset("next")
-    assert with_asyncio_offsets(fake.memory, layouts, [Module("/lib/other.so", ())]) is layouts
+    other = Module("/lib/other.so", ())
+    assert with_asyncio_offsets(fake.memory, layouts, other, [other]) is layouts
 
 
 @pytest.mark.parametrize("version", WITH_LISTS)
@@ -408,12 +409,12 @@ def test_impossible_offsets_are_rejected(version: str, changes: dict[str, int]) 
     fake = FakeTasks(version)
     layouts, module = stated(fake, **changes)
     with pytest.raises(UnknownLayout):
-        with_asyncio_offsets(fake.memory, layouts, [module])
+        with_asyncio_offsets(fake.memory, layouts, module, [module])
 
 
 def test_version_without_offsets() -> None:
     fake = FakeTasks("3.13.0")
-    assert with_asyncio_offsets(fake.memory, fake.layouts, [fake.module]) is fake.layouts
+    assert with_asyncio_offsets(fake.memory, fake.layouts, fake.module, [fake.module]) is fake.layouts
 
 
 # -- damage ---------------------------------------------------------------------------------------------------------
