@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import IO
 
 from gdbext.direct.memory import MemoryOfCore
 from gdbext.direct.symbols import LoadedFile
@@ -62,7 +61,6 @@ class CoreTarget(DirectTarget):
         main = self._contents.executable
         if executable is not None and main is not None:
             self._places[main] = executable
-        self._opened: dict[str, IO[bytes]] = {}
         # of the core alone first: what is in a mapped file is known once the files are
         alone = CachedMemory(MemoryOfCore(self._contents, core.regions, {}, False))
         found, files = self._find_modules(alone)
@@ -104,15 +102,7 @@ class CoreTarget(DirectTarget):
             return self._contents.read(address, size)
 
     def _open(self, path: str) -> Read | None:
-        """Open a regular file of this machine, and keep it open."""
-        if path not in self._opened:
-            try:
-                if not os.path.isfile(path):  # opening a device may have an effect
-                    return None
-                self._opened[path] = open(path, "rb", buffering=0)  # noqa: SIM115  # it stays open, as above
-            except (OSError, ValueError):
-                return None
-        return opened_file(self._opened[path])
+        return self._open_here(path)
 
     def _open_mapped(self, path: str) -> Read | None:
         place = self._places.get(path)

@@ -71,9 +71,11 @@ class ProcessMemory:
         except (FileNotFoundError, ProcessLookupError):
             raise NoTarget(f"there is no process {pid}") from None
 
-    def __del__(self) -> None:
-        if hasattr(self, "_file"):
+    def close(self) -> None:
+        """Close the file; then the memory can no longer be read."""
+        if self._file >= 0:
             os.close(self._file)
+            self._file = -1
 
     def read(self, address: int, size: int) -> bytes:
         """Read exactly `size` bytes.

@@ -20,7 +20,7 @@ from gdbext.direct.stopping import StoppedThreads
 from gdbext.direct.symbols import LoadedFile
 from gdbext.direct.target import DirectTarget, kernel_code, loaded_file, named_modules
 from gdbext.direct.tasks import Task, read_tasks, robust_list
-from gdbext.elf.headers import Read, open_regular
+from gdbext.elf.headers import Read
 from gdbext.elf.link_map import linked_files
 from gdbext.elf.mapped import mapped_modules
 from gdbext.errors import GdbextError, NoTarget, ThreadUnavailable
@@ -91,6 +91,11 @@ class ProcessTarget(DirectTarget):
     def _ordered(self) -> list[int]:
         """The threads in a debugger's order: the main thread first, then as they were created."""
         return sorted(self.tasks, key=lambda lwp: (lwp != self.pid, lwp))
+
+    def close(self) -> None:
+        """Close the process's memory and files; then it can no longer be read."""
+        self._raw.close()
+        super().close()
 
     # -- threads -------------------------------------------------------------------------------------------------
 
@@ -219,13 +224,9 @@ class ProcessTarget(DirectTarget):
     def _read_some(self, address: int, size: int) -> bytes:
         return read_available(self.memory, address, size)
 
-    @remembered
     def _open(self, path: str) -> Read | None:
         """Open a regular file of the process's file system, or else of ours."""
-        for place in (f"/proc/{self.pid}/root{path}", path):
-            with contextlib.suppress(OSError, ValueError):
-                return open_regular(place)
-        return None
+        return self._open_here(f"/proc/{self.pid}/root{path}") or self._open_here(path)
 
     def has_file(self, path: str) -> bool:
         return self._open(path) is not None

@@ -11,12 +11,13 @@ import re
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cached_property
+from typing import IO
 
 from gdbext import arch
 from gdbext.arch.protocol import Architecture, Unwinder
 from gdbext.direct.demangle import demangle, function_name
 from gdbext.direct.symbols import LoadedFile
-from gdbext.elf.headers import SHF_ALLOC, Read, mapped_file
+from gdbext.elf.headers import SHF_ALLOC, Read, mapped_file, opened_file
 from gdbext.elf.mapped import MappedModule
 from gdbext.elf.symtab import SymbolFile
 from gdbext.errors import GdbextError, MemoryUnreadable, ThreadUnavailable
@@ -49,6 +50,7 @@ class DirectTarget:
     def __init__(self) -> None:
         self._left_out: set[str] = set()
         self._files_with_lines: set[str] = set()
+        self._opened: dict[str, IO[bytes] | None] = {}
 
     def left_out(self, interpreters: Collection[str] = ()) -> set[str]:
         """What was asked for so far and only a debugger knows; some of `LEFT_OUT`.
@@ -60,6 +62,23 @@ class DirectTarget:
     @abstractmethod
     def _open(self, path: str) -> Read | None:
         """Open a regular file by its path in the target's file system, and keep it open."""
+
+    def _open_here(self, place: str) -> Read | None:
+        """Open a regular file of this machine, and keep it open."""
+        if place not in self._opened:
+            try:
+                # opening a device may have an effect
+                self._opened[place] = open(place, "rb", buffering=0) if os.path.isfile(place) else None  # noqa: SIM115
+            except (OSError, ValueError):
+                self._opened[place] = None
+        file = self._opened[place]
+        return opened_file(file) if file is not None else None
+
+    def close(self) -> None:
+        """Close the opened files; then they can no longer be read."""
+        for file in self._opened.values():
+            if file is not None:
+                file.close()
 
     @abstractmethod
     def _registers(self, thread: ThreadRef) -> Mapping[str, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import replace
 
 from gdbext.direct.process import ProcessTarget
@@ -23,7 +24,8 @@ def read_unmoved(pid: int, may_stop: bool = True,
 
     :param may_stop: whether threads may be stopped for a moment.
     :param object_names: see `gdbext.snapshot.take_snapshot`.
-    :return: the process, the report, and why that is incomplete, where the user can do something about it.
+    :return: the process, which is closed, the report, and why that is incomplete, where the user can do something about
+        it.
     :raises GdbextError: it cannot be read.
     :raises PermissionError: we may not read it.
     """
@@ -31,7 +33,7 @@ def read_unmoved(pid: int, may_stop: bool = True,
     paused = 0.0
     for attempt in range(_TRIES):
         target = ProcessTarget(pid, may_stop, moving)
-        with target.stopped as stopped:
+        with contextlib.closing(target), target.stopped as stopped:
             snapshot = take_snapshot(target, object_names)
             report = snapshot.judged_report(lambda thread: True)
             moved = target.moved()

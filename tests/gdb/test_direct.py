@@ -199,6 +199,7 @@ def test_triage_without_gdb_groups_cores(hang: Path, tmp_path: Path) -> None:
     assert [Path(failure["target"]).name for failure in document["failures"]] == ["cut"]
 
 
-def test_process_needs_gdb(path_without_gdb: str) -> None:
-    done = run("report", str(os.getppid()), PATH=path_without_gdb, GDBEXT_GDB="")
-    assert (done.status, done.complaint().count("\n")) == (4, 1)
+def test_process_needs_no_gdb(path_without_gdb: str, tmp_path: Path) -> None:
+    with samples.abba("mutex", tmp_path, stripped=True) as sample:
+        document = run("report", str(sample.pid), "--json", PATH=path_without_gdb, GDBEXT_GDB="").document()
+    assert (document["verdict"]["kind"], document["target"]["paused"]) == ("deadlock", 0)
