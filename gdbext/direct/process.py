@@ -20,7 +20,7 @@ from gdbext.direct.stopping import StoppedThreads
 from gdbext.direct.symbols import LoadedFile
 from gdbext.direct.target import DirectTarget, kernel_code, loaded_file, named_modules
 from gdbext.direct.tasks import Task, read_tasks, robust_list
-from gdbext.elf.headers import Read
+from gdbext.elf.headers import Read, read_header
 from gdbext.elf.link_map import linked_files
 from gdbext.elf.mapped import mapped_modules
 from gdbext.errors import GdbextError, NoTarget, ThreadUnavailable
@@ -67,6 +67,7 @@ class ProcessTarget(DirectTarget):
         self._moving = {*moving} if moving is not None and not may_stop else set[int]()
         try:
             self.executable: str | None = os.readlink(f"/proc/{pid}/exe")
+            self._check_machine()
             # before memory is read: what a thread changes until it is stopped would contradict its registers
             self.tasks = self._settled(moving)
         except FileNotFoundError:
@@ -75,6 +76,15 @@ class ProcessTarget(DirectTarget):
         self._numbers = dict(enumerate(self._ordered(), 1))
         names = self._cpu.system_call_names()
         self._robust_list = next((number for number, name in names.items() if name == "get_robust_list"), None)
+
+    def _check_machine(self) -> None:
+        """Check that the process is one of this machine's processor: a 32-bit process has other system calls.
+
+        :raises GdbextError: it is not.
+        """
+        read = self._open_here(f"/proc/{self.pid}/exe")
+        if read is not None and read_header(read).machine != self._cpu.ELF_MACHINE:
+            raise GdbextError("the executable is for another processor", "read the process with GDB: --gdb gdb")
 
     def _settled(self, moving: Collection[int] | None) -> Mapping[int, Task]:
         """Read the threads, and stop those that run, and all that are `moving`."""

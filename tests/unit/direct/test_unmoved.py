@@ -12,7 +12,7 @@ import pytest
 from gdbext.direct.process import ProcessTarget
 from gdbext.direct.tasks import read_tasks
 from gdbext.direct.unmoved import read_unmoved
-from gdbext.errors import NoTarget
+from gdbext.errors import GdbextError, NoTarget
 
 PROGRAM = """\
 import sys, threading
@@ -81,3 +81,9 @@ def test_thread_that_runs_is_unreadable_if_it_must_not_be_stopped(burning: int) 
 def test_process_that_does_not_exist_is_one_line() -> None:
     with pytest.raises(NoTarget, match="there is no process"):
         ProcessTarget(1 << 30)
+
+
+def test_process_of_another_processor_is_one_line(sleeping: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gdbext.arch.x86_64.ELF_MACHINE", 3)
+    with pytest.raises(GdbextError, match="for another processor"):
+        ProcessTarget(sleeping)
