@@ -23,7 +23,7 @@ from gdbext.direct.tasks import Task, read_tasks, robust_list
 from gdbext.elf.headers import Read, read_header
 from gdbext.elf.link_map import linked_files
 from gdbext.elf.mapped import mapped_modules
-from gdbext.errors import GdbextError, NoTarget, ThreadUnavailable
+from gdbext.errors import CorruptStructure, GdbextError, NoTarget, ThreadUnavailable
 from gdbext.inferior.address_space import AddressSpace, Region
 from gdbext.inferior.cache import CachedMemory, read_available
 from gdbext.inferior.proc import Proc
@@ -83,8 +83,12 @@ class ProcessTarget(DirectTarget):
         :raises GdbextError: it is not.
         """
         read = self._open_here(f"/proc/{self.pid}/exe")
-        if read is not None and read_header(read).machine != self._cpu.ELF_MACHINE:
-            raise GdbextError("the executable is for another processor", "read the process with GDB: --gdb gdb")
+        machine = None
+        with contextlib.suppress(CorruptStructure):  # a 32-bit program
+            machine = read_header(read).machine if read is not None else self._cpu.ELF_MACHINE
+        if machine != self._cpu.ELF_MACHINE:
+            raise GdbextError(f"the executable is not a 64-bit program for {self.architecture}",
+                              "only such programs can be read without GDB")
 
     def _settled(self, moving: Collection[int] | None) -> Mapping[int, Task]:
         """Read the threads, and stop those that run, and all that are `moving`."""

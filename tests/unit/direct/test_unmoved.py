@@ -85,5 +85,5 @@ def test_process_that_does_not_exist_is_one_line() -> None:
 
 def test_process_of_another_processor_is_one_line(sleeping: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gdbext.arch.x86_64.ELF_MACHINE", 3)
-    with pytest.raises(GdbextError, match="for another processor"):
+    with pytest.raises(GdbextError, match="not a 64-bit program for x86_64"):
         ProcessTarget(sleeping)
