@@ -103,7 +103,8 @@ def read_directly(core: Path, may_defer: bool = False) -> Json:
 def test_document_is_that_of_gdb(both: Both) -> None:
     assert gdb_session.violations(both.direct) == []
     assert len(both.direct["threads"]) == len(both.by_gdb["threads"])
-    if "instructions" not in both.left_out:
+    # a stack that cannot be unwound without GDB is a problem in one document only
+    if {"instructions", "frames"}.isdisjoint(both.left_out):
         assert list(differences(comparable(both.by_gdb), comparable(both.direct))) == []
     if not both.left_out:
         assert both.direct == both.by_gdb

@@ -84,7 +84,8 @@ def read_directly(pid: int, may_stop: bool = True) -> Json:
 def test_document_is_that_of_gdb(both: Both) -> None:
     assert gdb_session.violations(both.direct) == []
     assert len(both.direct["threads"]) == len(both.by_gdb["threads"])
-    if "instructions" not in both.left_out:
+    # a stack that cannot be unwound without GDB is a problem in one document only
+    if {"instructions", "frames"}.isdisjoint(both.left_out):
         assert [line for line in differences(comparable(both.by_gdb), comparable(both.direct))
                 if not line.startswith((".target.paused", ".target.time"))] == []
 
