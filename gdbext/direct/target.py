@@ -29,8 +29,6 @@ from gdbext.remembered import remembered
 
 #: What a report may ask for that only a debugger knows. See `DirectTarget.left_out`.
 LEFT_OUT = ("instructions", "frames", "types", "variables", "lines")
-
-
 #: Source: Linux 6.1 include/uapi/linux/auxvec.h.
 _AT_SYSINFO_EHDR = 33
 #: Most signal handlers that interrupt each other on one stack.

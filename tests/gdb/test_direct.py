@@ -5,52 +5,36 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from gdbext.direct import symbols
 from gdbext.direct.one_snapshot import Request, answer_request
-from gdbext.launcher.snapshots import snapshot
 from gdbext.launcher.snapshots.cores import prepare_core
 from gdbext.launcher.snapshots.direct import end_direct
 from gdbext.launcher.snapshots.snapshot import Options, Target, take_snapshot
-from tests.support import cores, crashes, gdb_session, interpreters, launcher, locks, openmp, samples
+from tests.support import cores, crashes, gdb_session, interpreters, launcher, samples
 from tests.support.documents import comparable, differences
-from tests.support.samples import SOURCES, Sample
-
-Json = Any
-Start = Callable[[Path], AbstractContextManager[Sample]]
-
-
-
-def python(name: str) -> Path:
-    return interpreters.use(name)[0]
-
-
-def of_locks(name: str) -> Start:
-    process = locks.PROCESSES[name]
-    return lambda folder: samples.locks(process.program, process.scenes, folder, stripped=True)
-
+from tests.support.without_gdb import CASES as ASLEEP
+from tests.support.without_gdb import (
+    Json,
+    Start,
+    assert_nothing_added,
+    python,
+    python_states,
+    stacks,
+    without_debug_files,
+)
 
 CASES: dict[str, Start] = {
+    **ASLEEP,
     "abba": lambda folder: samples.abba("mutex", folder),
-    "abba-stripped": lambda folder: samples.abba("rwlock", folder, stripped=True),
     "gather-stripped": lambda folder: samples.gather(folder, stripped=True),
     "healthy-native-stripped": lambda folder: samples.healthy_native(folder, stripped=True),
-    **{f"locks-{name}": of_locks(name) for name in locks.PROCESSES},
-    "openmp": lambda folder: openmp.start(openmp.SCENES, folder, stripped=True),
-    **{f"rapids-{name}": lambda folder, name=name: samples.rapids(python(name), "rwlock", folder)  # type: ignore[misc]
-       for name in ("3.9-stripped", "3.13", "debian")},
     "healthy": lambda folder: samples.healthy(python(interpreters.ANY), folder),
     "lines": lambda folder: samples.lines(python(interpreters.ANY), folder),
-    "pylocks": lambda folder: samples.running([python("3.13"), SOURCES / "pylocks.py", "deadlocks"], folder),
-    "tasks": lambda folder: samples.running([python("3.13"), SOURCES / "tasks.py", "gather"], folder),
-    "free-threaded": lambda folder: samples.free_threaded(python("3.13t"), "section-mutex", folder, stripped=True),
 }
 #: Cases of which GDB writes the core, of the running program.
 OF_GCORE = ("abba-stripped", "rapids-3.13", "pylocks")
@@ -67,10 +51,7 @@ class Both:
 
 @pytest.fixture(scope="module", autouse=True)
 def _without_debug_files() -> Iterator[None]:
-    """Without separate debug files, in which GDB finds other names of the same functions."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(snapshot, "SETTINGS", (*snapshot.SETTINGS, "set debug-file-directory /nonexistent"))
-        patch.setattr(symbols, "DEBUG_FOLDER", "/nonexistent")
+    with without_debug_files():
         yield
     end_direct()
 
@@ -111,25 +92,13 @@ def test_document_is_that_of_gdb(both: Both) -> None:
 
 
 def test_what_is_left_out_adds_no_holder_and_no_deadlock(both: Both) -> None:
-    """Without machine code some holders cannot be proven; no other thread takes their place."""
-    def holders(document: Json) -> dict[str, set[int]]:
-        return {lock["address"]: {holder["thread"] for holder in lock["holders"]} for lock in document["locks"]}
-
-    by_gdb = holders(both.by_gdb)
-    assert {address: found for address, found in holders(both.direct).items() if not found <= by_gdb[address]} == {}
-    deadlocks = [{*deadlock["threads"]} for deadlock in both.by_gdb["deadlocks"]]
-    assert [deadlock for deadlock in both.direct["deadlocks"] if {*deadlock["threads"]} not in deadlocks] == []
+    assert_nothing_added(both.by_gdb, both.direct)
 
 
 def test_stacks_are_those_of_gdb(both: Both) -> None:
-    """Program counters, and Python frames with their lines, are the same even where instructions are left out."""
-    def stacks(document: Json) -> list[list[tuple[object, ...]]]:
-        return [[(frame.get("pc"), frame.get("qualified_name"), frame["line"] if "pc" not in frame else None)
-                 for frame in thread["stack"]] for thread in document["threads"]]
-
+    """They are the same even where instructions are left out."""
     assert stacks(both.direct) == stacks(both.by_gdb)
-    assert [thread["python_state"] for thread in both.direct["threads"]] == [
-        thread["python_state"] for thread in both.by_gdb["threads"]]
+    assert python_states(both.direct) == python_states(both.by_gdb)
 
 
 # -- the command line ----------------------------------------------------------------------------------------------

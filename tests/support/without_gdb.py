@@ -1,0 +1,78 @@
+"""Reports made without GDB beside those of GDB: the hangs, and what both reports must agree on."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gdbext.direct import symbols
+from gdbext.launcher.snapshots import snapshot
+from tests.support import interpreters, locks, openmp, samples
+from tests.support.samples import SOURCES, Sample
+
+Json = Any
+Start = Callable[[Path], AbstractContextManager[Sample]]
+
+
+def python(name: str) -> Path:
+    return interpreters.use(name)[0]
+
+
+def of_locks(name: str) -> Start:
+    process = locks.PROCESSES[name]
+    return lambda folder: samples.locks(process.program, process.scenes, folder, stripped=True)
+
+
+#: Hangs in which nothing moves, so that two snapshots are equal.
+CASES: dict[str, Start] = {
+    "abba-stripped": lambda folder: samples.abba("rwlock", folder, stripped=True),
+    **{f"locks-{name}": of_locks(name) for name in locks.PROCESSES},
+    "openmp": lambda folder: openmp.start(openmp.SCENES, folder, stripped=True),
+    **{f"rapids-{name}": lambda folder, name=name: samples.rapids(python(name), "rwlock", folder)  # type: ignore[misc]
+       for name in ("3.9-stripped", "3.13", "debian")},
+    "pylocks": lambda folder: samples.running([python("3.13"), SOURCES / "pylocks.py", "deadlocks"], folder),
+    "tasks": lambda folder: samples.running([python("3.13"), SOURCES / "tasks.py", "gather"], folder),
+    "free-threaded": lambda folder: samples.free_threaded(python("3.13t"), "section-mutex", folder, stripped=True),
+}
+
+
+@contextlib.contextmanager
+def without_debug_files() -> Iterator[None]:
+    """Without separate debug files, in which GDB finds other names of the same functions."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(snapshot, "SETTINGS", (*snapshot.SETTINGS, "set debug-file-directory /nonexistent"))
+        patch.setattr(symbols, "DEBUG_FOLDER", "/nonexistent")
+        yield
+
+
+def holders(document: Json) -> dict[str, set[int]]:
+    """The threads that hold each lock, by the lock's address."""
+    return {lock["address"]: {holder["thread"] for holder in lock["holders"]} for lock in document["locks"]}
+
+
+def assert_nothing_added(by_gdb: Json, direct: Json) -> None:
+    """Without machine code some holders cannot be proven; no other thread takes their place."""
+    known = holders(by_gdb)
+    assert {address: found for address, found in holders(direct).items() if not found <= known[address]} == {}
+    deadlocks = [{*deadlock["threads"]} for deadlock in by_gdb["deadlocks"]]
+    assert [deadlock for deadlock in direct["deadlocks"] if {*deadlock["threads"]} not in deadlocks] == []
+
+
+def stacks(document: Json, running: bool = True) -> list[list[tuple[object, ...]]]:
+    """Program counters, and Python frames with their lines.
+
+    :param running: whether the threads that run are included.
+    """
+    threads = [thread for thread in document["threads"] if running or thread["status"] != "running"]
+    return [[(frame.get("pc"), frame.get("qualified_name"), frame["line"] if "pc" not in frame else None)
+             for frame in thread["stack"]] for thread in threads]
+
+
+def python_states(document: Json) -> list[object]:
+    """The state of each thread in Python."""
+    return [thread["python_state"] for thread in document["threads"]]
