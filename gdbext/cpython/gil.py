@@ -12,7 +12,7 @@ from gdbext.layout.table import Layouts
 from gdbext.model import GilStatus
 from gdbext.record import record
 
-#: Switch intervals up to this are plausible (100 s, in microseconds); a larger one must not be a mapped address.
+#: Switch intervals up to this are plausible (100 s, in microseconds); a larger one may be an address.
 _USUAL_INTERVAL = 10**8
 #: The longest plausible interval (317 years): some programs set one that means "never".
 _MAX_INTERVAL = 10**16
@@ -66,7 +66,9 @@ def decode_gil(memory: Memory, layouts: Layouts, address: int) -> GilState:
     enabled = 1
     if "enabled" in known:  # free-threaded builds: 0 while the GIL is off
         enabled, = known.reader("enabled")(memory, address)
-    if locked not in (-1, 0, 1) or not _is_interval(memory, interval):
+    if locked not in (-1, 0, 1) or not (
+            _is_interval(memory, interval)
+            or 0 < interval <= _MAX_INTERVAL and _is_thread_state(memory, layouts, last_holder)):
         raise CorruptStructure(address, "this is not a GIL")
     words = tuple((address + known.offset(member), address + known.offset(member) + known[member].size)
                   for member in ("cond", "mutex", "switch_cond", "switch_mutex") if member in known)
@@ -85,6 +87,21 @@ def _is_interval(memory: Memory, microseconds: int) -> bool:
     except MemoryUnreadable:
         return True
     return False
+
+
+def _is_thread_state(memory: Memory, layouts: Layouts, address: int) -> bool:
+    """Whether an address is that of a thread state: its interpreter's first thread state has the same interpreter.
+
+    An interval of 1,000 s looks like an address in the heap of a program at a fixed address. Memory that is not a GIL
+    does not have a thread state at the place of ``last_holder``, too.
+    """
+    interpreter_of = layouts["PyThreadState"].reader("interp")
+    try:
+        interpreter, = interpreter_of(memory, address)
+        first, = layouts["PyInterpreterState"].reader("tstate_head")(memory, interpreter)
+        return bool(interpreter) and interpreter_of(memory, first) == (interpreter,)
+    except MemoryUnreadable:
+        return False
 
 
 def decode_static_gil(memory: Memory, module: Module, current: int) -> GilState:

@@ -11,6 +11,7 @@ from tests.support.fake_python import VERSIONS, cpython_layouts
 
 AT = 0x7F00_0000_1000
 TSTATE = 0x5555_1000
+INTERPRETER = 0x7F00_0002_0000
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -44,6 +45,23 @@ def test_unusual_switch_intervals(interval: int) -> None:
     memory = FakeMemory()
     Builder(memory, layouts).put("_gil_runtime_state", AT, interval=interval, last_holder=TSTATE, locked=1)
     assert decode_gil(memory, layouts, AT).holder == TSTATE
+
+
+@pytest.mark.parametrize(("first_of", "accepted"), [(INTERPRETER, True), (INTERPRETER + 8, False), (0, False)])
+def test_long_interval_that_is_a_mapped_address(first_of: int, accepted: bool) -> None:
+    """The heap of a program at a fixed address may include 10**9, which is an interval of 1,000 s."""
+    layouts = cpython_layouts("3.12.1")
+    memory = FakeMemory({10**9: bytes(8)})
+    built = Builder(memory, layouts)
+    built.put("_gil_runtime_state", AT, interval=10**9, last_holder=TSTATE, locked=1)
+    built.put("PyThreadState", TSTATE, interp=INTERPRETER)
+    built.put("PyThreadState", TSTATE + 0x1000, interp=first_of)
+    built.put("PyInterpreterState", INTERPRETER, tstate_head=TSTATE + 0x1000)
+    if accepted:
+        assert decode_gil(memory, layouts, AT).holder == TSTATE
+    else:
+        with pytest.raises(CorruptStructure):
+            decode_gil(memory, layouts, AT)
 
 
 @pytest.mark.parametrize("members", [{"locked": 2}, {"locked": -2}, {"locked": 1, "interval": 1 << 60},
