@@ -147,6 +147,15 @@ def start(name: str, target: "Callable[..., None]", *arguments: object) -> None:
     threading.Thread(target=target, args=arguments, name=name, daemon=True).start()
 
 
+def map_page_of(number: int) -> None:
+    """Make a number a mapped address, as the heap of a program at a fixed address makes 10**9 in some runs."""
+    mmap = ctypes.CDLL(None).mmap
+    mmap.restype = ctypes.c_void_p
+    mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+    # PROT_READ; MAP_PRIVATE, MAP_ANONYMOUS, MAP_FIXED_NOREPLACE
+    mmap(number & ~0xFFF, 0x1000, 1, 0x2 | 0x20 | 0x100000, -1, 0)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--lock", choices=VARIANTS, default=VARIANTS[0])
@@ -155,6 +164,7 @@ def main() -> None:
     options = parser.parse_args()
     if options.switch_interval:
         sys.setswitchinterval(options.switch_interval)
+        map_page_of(int(options.switch_interval * 1e6))
 
     driver = Driver(options.driver)
     if driver.free.drv_open(MUTEX if options.lock == "mutex" else RWLOCK):
