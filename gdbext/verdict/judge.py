@@ -7,6 +7,7 @@ last: it is the verdict only if each thread has a reason to be where it is.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Iterable
 
@@ -70,16 +71,21 @@ class _Scene:
             return []
         return [holder.thread for holder in lock.holders if holder.thread != thread.number]
 
-    def behind(self, number: int) -> list[int]:
-        """The threads that wait for a thread, directly or behind others."""
+    @functools.cached_property
+    def waiting(self) -> dict[int, list[int]]:
+        """The threads that wait for a lock of a thread, by its number."""
         waiting: dict[int, list[int]] = {}
         for thread in self.threads.values():
             for holder in self.holders(thread):
                 waiting.setdefault(holder, []).append(thread.number)
+        return waiting
+
+    def behind(self, number: int) -> list[int]:
+        """The threads that wait for a thread, directly or behind others."""
         found: dict[int, None] = {}
         left = [number]
         while left:
-            for waiter in waiting.get(left.pop(), ()):
+            for waiter in self.waiting.get(left.pop(), ()):
                 if waiter not in found and waiter != number:
                     found[waiter] = None
                     left.append(waiter)
@@ -174,13 +180,15 @@ def _blocked_behind(scene: _Scene) -> Verdict | None:
     if scene.running:
         return None
     for number, thread in scene.threads.items():
+        if number not in scene.waiting or not (scene.waits_outside(thread) or _waits_for_event(scene, thread)):
+            continue
         behind = scene.behind(number)
-        if not behind or len(behind) <= (len(best.behind) if best is not None else 0):
+        if len(behind) <= (len(best.behind) if best is not None else 0):
             continue
         joined = all(_only_joins(scene, scene.threads[other]) for other in behind)
         if scene.waits_outside(thread) and not (joined and scene.is_served(thread)):
             kind: VerdictKind = "children" if _waits_for_children(scene, thread) else "blocked-behind"
-        elif not joined and _waits_for_event(scene, thread):
+        elif not joined:
             kind = "blocked-behind"
         else:
             continue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 
 import pytest
@@ -199,3 +200,13 @@ def test_damaged_references_are_ignored() -> None:
     assert judge(report(thread(1, gone), thread(2, SOCKET), locks=(gone, SOCKET))).kind == "idle"
     assert judge(report(thread(1, itself), locks=(itself,))).kind == "idle"
     assert judge(report(thread(1, SOCKET), locks=())).kind == "idle"
+
+
+def test_ten_thousand_threads_are_quick() -> None:
+    """Each thread waits for a lock of the next one, and the last one reads a socket."""
+    locks = [lock("py-lock", 0x1000 + number, number) for number in range(2, 10_001)]
+    threads = [thread(number, each) for number, each in enumerate(locks, start=1)]
+    began = time.process_time()
+    found = judge(report(*threads, thread(10_000, SOCKET), locks=(*locks, SOCKET)))
+    assert (found.kind, found.threads, len(found.behind)) == ("blocked-behind", (10_000,), 9_999)
+    assert time.process_time() - began < 2
