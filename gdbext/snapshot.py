@@ -7,6 +7,7 @@ last, and only those that the report shows.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
@@ -14,7 +15,19 @@ from gdbext.cpython.values import DEFAULT_LIMITS, Limits
 from gdbext.errors import GdbextError
 from gdbext.glibc.version import find_c_library
 from gdbext.holders.locks import FoundLocks, find_locks
-from gdbext.model import Crash, Local, Lock, MixedStack, Problem, Report, TargetInfo, Thread, ThreadStatus, Wait
+from gdbext.model import (
+    Crash,
+    Deadlock,
+    Local,
+    Lock,
+    MixedStack,
+    Problem,
+    Report,
+    TargetInfo,
+    Thread,
+    ThreadStatus,
+    Wait,
+)
 from gdbext.model.kinds import kind_of
 from gdbext.model.reasons import Reason, because
 from gdbext.stacks.mixed import MixedStacks
@@ -160,9 +173,7 @@ class Snapshot:
         :param stacks: as in `report`.
         """
         asyncio = self.tasks()
-        report = self.report(stacks)
-        if not report.deadlocks:
-            report = self.report(lambda thread: True)
+        report = self.report(stacks if self._deadlocks else lambda thread: True)
         return replace(report, event_loops=asyncio.loops, tasks=asyncio.tasks, task_cycles=asyncio.cycles)
 
     def report(self, stacks: Callable[[Thread], bool], looked_up: Lock | None = None) -> Report:
@@ -172,8 +183,7 @@ class Snapshot:
         :param looked_up: a lock from `lock_at`, which is included although no thread may wait for it.
         """
         locks = self._found.locks if looked_up is None else {**self._found.locks, looked_up.id: looked_up}
-        threads = [self._thread(seen) for seen in self._threads]
-        deadlocks = find_deadlocks(threads, locks.values()) or standstill(self._context, self._waits, locks, threads)
+        threads, deadlocks = list(self._bare_threads), self._deadlocks
         involved = {number for deadlock in deadlocks for number in deadlock.involved}
         not_interleaved = []
         for index, thread in enumerate(threads):
@@ -192,6 +202,16 @@ class Snapshot:
                       (*self._findings.problems, *not_interleaved), tuple(self._findings.notes),
                       why_no_verdict(self._context, locks) or (
                           None if deadlocks else why_unknown_holders(self._context, self._waits, locks)))
+
+    @functools.cached_property
+    def _bare_threads(self) -> list[Thread]:
+        """The threads of a report, without stacks."""
+        return [self._thread(seen) for seen in self._threads]
+
+    @functools.cached_property
+    def _deadlocks(self) -> tuple[Deadlock, ...]:
+        locks, threads = self._found.locks, self._bare_threads
+        return find_deadlocks(threads, locks.values()) or standstill(self._context, self._waits, locks, threads)
 
     def _thread(self, seen: SeenThread) -> Thread:
         number, call = seen.number, seen.call
