@@ -3,6 +3,9 @@
 /proc has all that matters of a thread that sleeps: the system call, its arguments, the stack pointer and the program
 counter. Other threads are stopped for a moment, if that is allowed. `ProcessTarget.moved` says which threads have run
 while the process was read.
+
+If some threads do not sleep long enough, the pages that matter are read together, at a moment when these threads sleep
+or are stopped (`gdbext.direct.image`). It does not matter what they do afterwards.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 
 from gdbext import arch
+from gdbext.direct.image import ImageMemory
 from gdbext.direct.memory import ProcessMemory
 from gdbext.direct.stopping import StoppedThreads
 from gdbext.direct.symbols import LoadedFile
@@ -25,10 +29,11 @@ from gdbext.elf.link_map import linked_files
 from gdbext.elf.mapped import mapped_modules
 from gdbext.errors import CorruptStructure, GdbextError, NoTarget, ThreadUnavailable
 from gdbext.inferior.address_space import AddressSpace, Region
-from gdbext.inferior.cache import CachedMemory, read_available
+from gdbext.inferior.cache import PAGE, CachedMemory, read_available
 from gdbext.inferior.proc import Proc
 from gdbext.inferior.protocol import Memory, Module, Origin, SignalInfo, ThreadRef
 from gdbext.model import TargetKind
+from gdbext.record import record
 from gdbext.remembered import remembered
 
 #: Most frames that are compared to see whether a thread that has run in between is where it was.
@@ -37,39 +42,62 @@ _MAX_FRAMES = 1000
 _LOOKS, _INTERVAL = 4, 0.0005
 #: How often threads are stopped before the memory is read: a process may begin new ones meanwhile.
 _ROUNDS = 10
+#: How often the image is taken until no thread has run meanwhile, and how long to wait in between, in seconds.
+_IMAGES, _BETWEEN = 20, 0.0003
+#: The bytes of a stack that are part of the image: below the stack pointer, where a leaf function has data, and above.
+_BELOW, _ABOVE = 128, 1 << 14
+
+
+@record
+class Way:
+    """A way to read a process.
+
+    `moving` are the threads that do not sleep long enough, by TID; None for all. If there is an `image`, the pages at
+    these addresses are read while these threads sleep or are stopped. If `hold`, these threads are stopped until all is
+    read. If threads must not be stopped, they are left out instead.
+    """
+
+    moving: frozenset[int] | None = frozenset()
+    image: frozenset[int] = frozenset()
+    hold: bool = False
 
 
 class ProcessTarget(DirectTarget):
     """A running process.
 
     :param may_stop: whether threads may be stopped for a moment.
-    :param moving: threads that do not sleep long enough to be read, by TID; None for all.
+    :param way: how to read it.
     :raises NoTarget: the process does not exist.
     :raises PermissionError: we may not read it.
     """
 
     kind: TargetKind = "live"
 
-    def __init__(self, pid: int, may_stop: bool = True, moving: Collection[int] | None = ()) -> None:
+    def __init__(self, pid: int, may_stop: bool = True, way: Way = Way()) -> None:  # noqa: B008  # a plain value
         super().__init__()
         self.pid = pid
         self.architecture = os.uname().machine
         self._cpu = arch.of(self.architecture)
         self._may_stop = may_stop
         self._raw = ProcessMemory(pid)
-        self.memory: Memory = CachedMemory(self._raw)
+        self._image = ImageMemory(self._raw)
+        self.memory: Memory = self._image
         self.proc: Proc | None = Proc(pid)
         self._proc = self.proc
         self.stopped = StoppedThreads()
         # threads that slept until they were stopped, for registers that /proc does not show, or did not
         self._kept: dict[int, bool] = {}
         # threads that must not be stopped, and do not sleep long enough
-        self._moving = {*moving} if moving is not None and not may_stop else set[int]()
+        self._moving = {*(way.moving or ())} if way.hold and not may_stop else set[int]()
+        # the registers of threads that were stopped for a moment
+        self._at_stop: dict[int, Mapping[str, int]] = {}
+        # threads that are part of the image
+        self._in_image: set[int] = set()
         try:
             self.executable: str | None = os.readlink(f"/proc/{pid}/exe")
             self._check_machine()
             # before memory is read: what a thread changes until it is stopped would contradict its registers
-            self.tasks = self._settled(moving)
+            self.tasks = self._settled(way.moving) if way.hold else self._at_one_moment(way)
         except FileNotFoundError:
             raise NoTarget(f"there is no process {pid}") from None
         self._now: dict[int, Task] = {}
@@ -102,6 +130,46 @@ class ProcessTarget(DirectTarget):
             tasks = _settled_tasks(self.pid, tasks if moving is not None else None)
         return tasks
 
+    def _at_one_moment(self, way: Way) -> Mapping[int, Task]:
+        """Read the threads, and take the image when those that move sleep or are stopped."""
+        tasks = _settled_tasks(self.pid)
+        for attempt in range(_IMAGES):
+            moving = {tid for tid, task in tasks.items() if task.call is None or tid in (way.moving or ())}
+            with self.stopped:
+                tasks.update(read_tasks(self.pid, moving))
+                if self._may_stop:
+                    self._stop_running([tid for tid in moving if tasks[tid].call is None])
+                if not way.image:
+                    break
+                # what a thread changes until it is stopped contradicts what was read before
+                tasks.update(read_tasks(self.pid, moving - self._at_stop.keys()))
+                if not self._may_stop and attempt >= _IMAGES // 2:
+                    self._moving = {tid for tid in moving if tasks[tid].call is None}
+                    moving -= self._moving
+                if self._take_image(tasks, moving, way.image):
+                    self._in_image = moving
+                    break
+            self._at_stop.clear()
+            time.sleep(_BETWEEN)
+        return tasks
+
+    def _stop_running(self, running: Collection[int]) -> None:
+        for tid in self.stopped.stop(running) if running else ():
+            self._at_stop[tid] = self._cpu.user_registers(self.stopped.registers(tid))
+
+    def _take_image(self, tasks: Mapping[int, Task], moving: set[int], pages: Iterable[int]) -> bool:
+        """Take the image; return whether no thread has begun, ended or run meanwhile."""
+        asleep = moving - self._at_stop.keys()
+        if any(tasks[tid].call is None for tid in asleep):
+            return False
+        stacks = [*(registers.get(self._cpu.STACK_POINTER, 0) for registers in self._at_stop.values()),
+                  *(call.stack_pointer for call in (tasks[tid].call for tid in asleep) if call is not None)]
+        self._image.take({*pages, *(page for stack in stacks if stack
+                                    for page in range((stack - _BELOW) & -PAGE, stack + _ABOVE, PAGE))})
+        now = read_tasks(self.pid, asleep)
+        return tasks.keys() == {int(name) for name in os.listdir(f"/proc/{self.pid}/task")} and all(
+            tid in now and now[tid].has_slept_since(tasks[tid]) for tid in asleep)
+
     def _ordered(self) -> list[int]:
         """The threads in a debugger's order: the main thread first, then as they were created."""
         return sorted(self.tasks, key=lambda lwp: (lwp != self.pid, lwp))
@@ -126,7 +194,8 @@ class ProcessTarget(DirectTarget):
 
     def _asleep(self, task: Task) -> dict[str, int] | None:
         """The registers that /proc shows of a thread that sleeps."""
-        if task.call is None or task.tid in self.stopped.current or task.tid in self._moving:
+        if (task.call is None or task.tid in self.stopped.current or task.tid in self._at_stop
+                or task.tid in self._moving):
             return None
         return self._cpu.sleeping_registers(task.call)
 
@@ -136,6 +205,9 @@ class ProcessTarget(DirectTarget):
         :raises ThreadUnavailable: it cannot be stopped.
         """
         task = self.tasks[thread.lwp]
+        known = self._at_stop.get(thread.lwp)
+        if known:
+            return dict(known)
         if not self._may_stop:
             raise ThreadUnavailable("the thread runs")
         try:
@@ -195,9 +267,22 @@ class ProcessTarget(DirectTarget):
             self._now = read_tasks(self.pid)
         except OSError:  # the process has ended
             return set(self.tasks)
+        in_image = self._in_image if not self._reads_after_image() else ()
         same = {tid for tid, task in self._now.items() if tid in self.tasks and (
-            self._kept.get(tid, True) if tid in self.stopped.current else task.has_slept_since(self.tasks[tid]))}
+            tid in in_image
+            or (self._kept.get(tid, True) if tid in self.stopped.current else task.has_slept_since(self.tasks[tid])))}
         return (set(self._now) | set(self.tasks)) - same - self._moving
+
+    @property
+    def pages(self) -> frozenset[int]:
+        """The addresses of the pages that were read."""
+        return frozenset(self._image.used)
+
+    def _reads_after_image(self) -> bool:
+        """Whether memory that may change was read after the image."""
+        space = AddressSpace(self.regions())
+        return any(region is None or region.allows("w") is not False
+                   for region in map(space.find, self._image.later()))
 
     def waits_again(self, tid: int) -> bool:
         """Whether a thread that has moved is in the same call with the same callers again."""

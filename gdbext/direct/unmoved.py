@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
 from dataclasses import replace
 
-from gdbext.direct.process import ProcessTarget
-from gdbext.errors import GdbextError
+from gdbext.direct.process import ProcessTarget, Way
+from gdbext.errors import GdbextError, ThreadUnavailable
 from gdbext.model import Report
 from gdbext.model.kinds import GIL
 from gdbext.snapshot import take_snapshot
 
-#: How often the process is read until nothing has changed meanwhile.
-_TRIES = 4
+#: How often the process is read in each way until nothing has changed meanwhile.
+_WITHOUT_IMAGE, _WITH_IMAGE, _HELD = 1, 5, 2
 
 
 def read_unmoved(pid: int, may_stop: bool = True,
                  object_names: bool = True) -> tuple[ProcessTarget, Report, GdbextError | None]:
     """Read a running process.
 
-    The threads that have run meanwhile are stopped before the process is read again; at last all are. If threads must
-    not be stopped, those that have run are unreadable.
+    If threads have run meanwhile, the pages that were read are read again at one moment when these threads sleep, or
+    are stopped if they never do. If that fails, they are stopped until all is read, and at last all threads are. If
+    threads must not be stopped, those that run are unreadable.
 
     :param may_stop: whether threads may be stopped for a moment.
     :param object_names: see `gdbext.snapshot.take_snapshot`.
@@ -29,12 +31,16 @@ def read_unmoved(pid: int, may_stop: bool = True,
     :raises GdbextError: it cannot be read.
     :raises PermissionError: we may not read it.
     """
-    moving: set[int] | None = set()
-    paused = 0.0
-    for attempt in range(_TRIES):
-        target = ProcessTarget(pid, may_stop, moving)
+    moving, pages, paused = set[int](), set[int](), 0.0
+    for way in _ways(moving, pages, may_stop):
+        target = ProcessTarget(pid, may_stop, way)
         with contextlib.closing(target), target.stopped as stopped:
-            snapshot = take_snapshot(target, object_names)
+            try:
+                snapshot = take_snapshot(target, object_names)
+            except ThreadUnavailable:  # all of them run
+                moving |= target.tasks.keys()
+                pages |= target.pages
+                continue
             report = snapshot.judged_report(lambda thread: True)
             moved = target.moved()
             moved -= _kept_waiting(target, report, moved)
@@ -42,10 +48,22 @@ def read_unmoved(pid: int, may_stop: bool = True,
         if not moved:
             report = replace(report, target=replace(report.target, paused=round(paused, 3)))
             return target, report, snapshot.incomplete
-        is_last = attempt == _TRIES - 2
-        moving = None if moving is None or is_last and may_stop else {*moving, *moved}
-    raise GdbextError(f"process {pid} changes faster than it can be read without GDB",
-                      "let GDB stop it: leave out --no-gdb and --no-stop")
+        moving |= moved
+        pages |= target.pages
+    hint = "let GDB stop it: leave out --no-gdb" if may_stop else "let threads be stopped: leave out --no-stop"
+    raise GdbextError(f"process {pid} changes faster than it can be read without GDB", hint)
+
+
+def _ways(moving: set[int], pages: set[int], may_stop: bool) -> Iterator[Way]:
+    """The ways to read a process, one after the other; both sets grow meanwhile."""
+    for _ in range(_WITHOUT_IMAGE):
+        yield Way()
+    for _ in range(_WITH_IMAGE):
+        yield Way(frozenset(moving), frozenset(pages))
+    for _ in range(_HELD):
+        yield Way(frozenset(moving), hold=True)
+    if may_stop:
+        yield Way(None, hold=True)
 
 
 def _kept_waiting(target: ProcessTarget, report: Report, moved: set[int]) -> set[int]:

@@ -212,8 +212,8 @@ def add_snapshot_options(verb: argparse.ArgumentParser, timeout: bool = True, wi
                             help="read processes and cores without GDB, which is faster and does not pause a "
                             "process; the report says what GDB would add. This is the default where there is no GDB")
         group.add_argument("--no-stop", action="store_false", dest="may_stop",
-                           help="without GDB, do not stop threads that run for a moment either; what they do is then "
-                           "not known")
+                           help="as --no-gdb, and do not stop threads that run for a moment either; what they do is "
+                           "then not known")
     if timeout:
         add_timeout(group)
     group.add_argument("--sysroot", metavar="DIR", type=_folder,
@@ -236,12 +236,15 @@ def add_text(verb: argparse.ArgumentParser) -> None:
 def parse_options(options: argparse.Namespace) -> Options:
     """The snapshot options of the command line."""
     width = os.get_terminal_size(sys.stdout.fileno()).columns if sys.stdout.isatty() else 0
+    may_stop = getattr(options, "may_stop", True)
+    if not may_stop and options.gdb is not None:
+        raise UsageError("GDB stops a process, and --no-stop forbids that", "leave out one of --gdb and --no-stop")
     return Options(
         gdb=options.gdb, timeout=getattr(options, "timeout", 60.0), sysroot=options.sysroot,
         search=tuple(options.search), debuginfod=options.debuginfod, each=getattr(options, "each", False),
         stacks=getattr(options, "stacks", "full"), colour=parse_colour(options), width=width or None,
-        object_names=options.object_names, without_gdb=getattr(options, "without_gdb", False),
-        may_stop=getattr(options, "may_stop", True))
+        object_names=options.object_names, without_gdb=getattr(options, "without_gdb", False) or not may_stop,
+        may_stop=may_stop)
 
 
 def parse_colour(options: argparse.Namespace) -> bool:

@@ -105,6 +105,14 @@ def joined(reasons: Sequence[Reason]) -> Reason | None:
     return reasons[0] if reasons else None
 
 
+def parts(reason: Reason | None) -> tuple[Reason, ...]:
+    """The reasons that `joined` was given."""
+    if reason is None or reason.code != "several":
+        return () if reason is None else (reason,)
+    return tuple([part for _, found in reason.arguments if isinstance(found, tuple)
+                  for part in found if isinstance(part, Reason)])
+
+
 def because_of(error: Exception, part: str | None = None) -> Reason:
     """The message of an exception; with `part`, one of those of ``part-unreadable``, what could not be read."""
     if part is None:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 
 from gdbext.model import DERIVED, INFERRED, RESULT_STATES, Deadlock, Lock, PyFrame, Report, Task, Thread, weakest
 from gdbext.model.kinds import kind_of
+from gdbext.model.reasons import parts
 from gdbext.model.verdict import Verdict, VerdictKind
 
 #: Waits for the end of a child process, or for a child of a certain group.
@@ -22,6 +23,8 @@ _FOR_CHILDREN = frozenset((
 #: Other waits of a thread that only an event outside of the process ends.
 _OUTSIDE = frozenset((
     "waits-for-aio", "waits-for-message", "waits-for-room", "waits-for-semaphores", "opens", "wrote-a-part"))
+#: Waits that end after a time.
+_FOR_A_TIME = frozenset(("in-timed-wait", "sleeps", "sleeps-for", "sleeps-more", "sleeps-until", "with-timeout"))
 #: System calls with which event loops and servers wait for work.
 _SERVING = frozenset(("epoll_wait", "epoll_pwait", "epoll_pwait2", "accept", "accept4", "io_uring_enter"))
 #: Files of the standard library whose functions wait for child processes.
@@ -102,10 +105,25 @@ class _Scene:
         """Whether only something outside of the process ends the wait of a thread, which has no timeout."""
         if thread.waits is not None:
             lock = self.locks.get(thread.waits.lock)
-            return lock is not None and lock.is_outside and not thread.waits.timed
+            if lock is None or not lock.is_outside or thread.waits.timed:
+                return False
+            return not _ends_here(lock) or not any(
+                _continues(other) for other in self.threads.values() if other is not thread)
         if thread.blocked_on is not None:
             return thread.blocked_on.code in _FOR_CHILDREN | _OUTSIDE
         return False
+
+
+def _ends_here(lock: Lock) -> bool:
+    """Whether only this process has the other end of a pipe or socket."""
+    return any(why.code == "other-end-here" for why in parts(lock.why))
+
+
+def _continues(thread: Thread) -> bool:
+    """Whether a thread runs, or continues after a time."""
+    if thread.waits is not None:
+        return thread.waits.timed
+    return thread.status == "running" or thread.blocked_on is not None and thread.blocked_on.code in _FOR_A_TIME
 
 
 def _crash(scene: _Scene) -> Verdict | None:

@@ -59,6 +59,7 @@ _BUILDS = {
     "libdrv.so": ("drv.c", (*_COMMON, "-shared", "-fPIC", "-fvisibility=hidden"), True),
     "abba": ("abba.c", (*_COMMON, "-g"), False),
     "abba-stripped": ("abba.c", _COMMON, True),
+    "busy": ("busy.c", (*_COMMON, "-g"), False),
     "gather": ("gather.c", (*_COMMON, "-g"), False),
     "gather-stripped": ("gather.c", _COMMON, True),
     "impostor": ("impostor.c", (*_COMMON, "-rdynamic"), True),

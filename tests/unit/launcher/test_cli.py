@@ -334,3 +334,13 @@ def test_completion_without_shtab_says_what_to_install(monkeypatch: pytest.Monke
     assert captured.err.startswith("gdbext completion: completion needs shtab, which cannot be imported: ")
     assert captured.err.endswith("; pip install shtab\n")
     assert len(captured.err.splitlines()) == 1
+
+
+def test_no_stop_means_no_gdb(targets_and_options: list[tuple[Target, Options]],
+                              capsys: pytest.CaptureFixture[str]) -> None:
+    """GDB stops the process."""
+    cli.main(["report", "5", "--no-stop"])
+    (_, options), = targets_and_options
+    assert (options.without_gdb, options.may_stop) == (True, False)
+    assert cli.main(["report", "5", "--no-stop", "--gdb", "gdb"]) == 2
+    assert "leave out one of --gdb and --no-stop" in capsys.readouterr().err

@@ -54,6 +54,7 @@ def report(*threads: Thread, locks: tuple[Lock, ...] = ()) -> Report:
 SOCKET = lock("descriptor", 1, state="waiting to read")
 INPUT = lock("descriptor", 0, state="waiting to read")
 SERVED = lock("descriptor", 2, state="waiting for events")
+OWN_PIPE = replace(lock("descriptor", 12, state="waiting to write"), why=because("other-end-here", fds=(13,)))
 HELD_BY_2 = lock("py-lock", 3, 2)
 END_OF_2 = lock("thread-exit", 4, 2)
 EVENT = lock("py-event", 5, state="not set")
@@ -64,7 +65,7 @@ UNKNOWN = lock("py-lock", 9)
 FREE = lock("py-lock", 10, state="free")
 GIL_OF_2 = lock("gil", 11, 2, state="held")
 POOL, PROCESSES = "/usr/lib/python3.11/concurrent/futures/thread.py", "/usr/lib/python3.11/multiprocessing/pool.py"
-LOCKS = (SOCKET, INPUT, SERVED, HELD_BY_2, END_OF_2, EVENT, RESULT, JOIN, EMPTY, UNKNOWN, FREE, GIL_OF_2)
+LOCKS = (SOCKET, INPUT, SERVED, HELD_BY_2, END_OF_2, EVENT, RESULT, JOIN, EMPTY, UNKNOWN, FREE, GIL_OF_2, OWN_PIPE)
 
 
 @pytest.mark.parametrize(("made", "kind", "threads", "behind"), [
@@ -101,6 +102,12 @@ def test_verdicts_of_whole_reports(made: Report, kind: str, threads: tuple[int, 
     # the first thread alone
     ([thread(1, SOCKET), thread(2, EMPTY)], "blocked-behind", (1,), ()),
     ([thread(1, SOCKET), thread(2, status="running")], "computing", (2,), ()),
+    # a pipe of which only this process has the other end, which another thread may use in a moment
+    ([thread(1, OWN_PIPE), thread(2, EMPTY)], "blocked-behind", (1,), ()),
+    ([thread(1, OWN_PIPE), thread(2, blocked_on="sleeps-for")], "idle", (), ()),
+    ([thread(1, OWN_PIPE), thread(2, EVENT, timed=True)], "idle", (), ()),
+    ([thread(1, HELD_BY_2), thread(2, OWN_PIPE), thread(3, blocked_on="sleeps")], "idle", (), ()),
+    ([thread(1, SOCKET), thread(2, blocked_on="sleeps-for")], "blocked-behind", (1,), ()),
     ([thread(1, INPUT), thread(2, EMPTY)], "idle", (), ()),
     ([thread(1, HELD_BY_2), thread(2, INPUT)], "blocked-behind", (2,), (1,)),
     ([thread(1, blocked_on="waits-for-any-child")], "children", (1,), ()),

@@ -1,0 +1,28 @@
+"""Busy healthy programs do not notice that they are read without GDB."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gdbext.direct.unmoved import read_unmoved
+from gdbext.verdict.judge import judge
+from tests.support.busy import busy
+
+#: As many as a test may take; `scripts/soak` looks 1,000 times.
+LOOKS = 15
+
+
+@pytest.mark.parametrize("mode", ["heartbeat", "epoll", "pipe"])
+@pytest.mark.parametrize("may_stop", [True, False], ids=["", "no-stop"])
+def test_program_does_not_notice(mode: str, may_stop: bool, tmp_path: Path) -> None:
+    with busy(mode, tmp_path) as program:
+        for _ in range(LOOKS):
+            target, report, _ = read_unmoved(program.pid, may_stop)
+            assert (report.target.paused, target.stopped.ever) == (0.0, set())
+            assert judge(report).kind in ("idle", "computing")
+            assert all(thread.stack for thread in report.threads)
+            program.wait_for_steps(2)
+        counters = program.counters
+        assert (counters.interrupted, counters.partial, counters.wrong) == (0, 0, 0)

@@ -1,0 +1,55 @@
+"""Runs the busy programs of tests/samples/busy.c, and reads what they have noticed."""
+
+from __future__ import annotations
+
+import contextlib
+import struct
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.support.samples import build, wait_until
+
+
+class Counters(NamedTuple):
+    """``struct counters`` of the program."""
+
+    steps: int
+    interrupted: int
+    partial: int
+    wrong: int
+    longest_ns: int
+
+
+class Busy:
+    """A running program."""
+
+    def __init__(self, process: subprocess.Popen[bytes], file: Path) -> None:
+        self.process, self.pid = process, process.pid
+        self._file = file
+
+    @property
+    def counters(self) -> Counters:
+        """What the program has counted so far."""
+        return Counters(*struct.unpack("5Q", self._file.read_bytes()))
+
+    def wait_for_steps(self, number: int) -> None:
+        """Wait until the program has gone on by so many steps."""
+        wanted = self.counters.steps + number
+        wait_until(lambda: self.counters.steps >= wanted, f"{wanted} steps", seen=lambda: self.counters)
+
+
+@contextlib.contextmanager
+def busy(mode: str, directory: Path) -> Iterator[Busy]:
+    """Run a program until it has begun to work, and kill it afterwards."""
+    directory.mkdir(parents=True, exist_ok=True)
+    file = directory / mode
+    file.write_bytes(bytes(40))
+    with subprocess.Popen([build("busy"), mode, file], stdin=subprocess.DEVNULL) as process:
+        try:
+            running = Busy(process, file)
+            running.wait_for_steps(3)
+            yield running
+        finally:
+            process.kill()

@@ -1,0 +1,62 @@
+"""Pages that are read together, and which were read afterwards."""
+
+from __future__ import annotations
+
+import pytest
+
+from gdbext.direct.image import ImageMemory
+from gdbext.errors import MemoryUnreadable
+from gdbext.inferior.cache import PAGE
+from tests.support.fake_memory import FakeMemory
+
+AT = 0x7F00_0000_0000
+
+
+def memory(pages: int) -> FakeMemory:
+    return FakeMemory({AT: b"".join(bytes([number]) * PAGE for number in range(pages))})
+
+
+def test_pages_that_follow_each_other_are_read_at_once() -> None:
+    raw = memory(8)
+    image = ImageMemory(raw)
+    image.take([AT + 2 * PAGE, AT, AT + PAGE, AT + 5 * PAGE])
+    assert raw.reads == [(AT, 3 * PAGE), (AT + 5 * PAGE, PAGE)]
+    assert image.read(AT + PAGE, 2) == b"\1\1"
+    assert image.read(AT + 5 * PAGE, 1) == b"\5"
+    assert len(raw.reads) == 2
+    assert image.later() == set()
+
+
+def test_what_is_read_later_is_known() -> None:
+    image = ImageMemory(memory(8))
+    image.take([AT])
+    assert image.read(AT + 3 * PAGE, 1) == b"\3"
+    assert image.later() == {AT + 3 * PAGE}
+    assert set(image.used) == {AT, AT + 3 * PAGE}
+
+
+def test_image_replaces_what_was_read_before() -> None:
+    raw = memory(2)
+    image = ImageMemory(raw)
+    assert image.read(AT, 1) == b"\0"
+    raw.write(AT, b"new")
+    image.take([AT])
+    assert image.read(AT, 3) == b"new"
+
+
+def test_unreadable_pages_remain_unreadable() -> None:
+    image = ImageMemory(memory(2))
+    image.take([AT + PAGE, AT + 2 * PAGE])
+    assert image.read(AT + PAGE, 1) == b"\1"
+    with pytest.raises(MemoryUnreadable):
+        image.read(AT + 2 * PAGE, 1)
+    assert image.later() == set()
+
+
+def test_image_that_the_cache_dropped_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    image = ImageMemory(memory(8))
+    image.take([AT, AT + PAGE])
+    monkeypatch.setattr("gdbext.inferior.cache._MAX_PAGES", 2)
+    image.read(AT + 2 * PAGE, 1)
+    image.read(AT, 1)
+    assert image.later() == {AT, AT + 2 * PAGE}
