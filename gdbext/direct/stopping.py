@@ -1,7 +1,12 @@
 """Stops single threads of a process for a moment, to read registers that /proc does not show.
 
 A thread is seized and interrupted, so it gets no signal. If this process ends in any way, the kernel resumes the
-thread. Source: Linux man-pages 6.05, ptrace(2); Linux 6.1 include/uapi/linux/ptrace.h, include/uapi/linux/elf.h.
+thread.
+
+A process that executes another program first ends its other threads. The kernel keeps each thread that we have seized
+until we have waited for it, and it lets nobody seize a further thread meanwhile: without `_Reaper` both processes would
+wait for each other. Source: Linux man-pages 6.05, ptrace(2); Linux 6.1 include/uapi/linux/ptrace.h,
+include/uapi/linux/elf.h, fs/exec.c (de_thread).
 """
 
 from __future__ import annotations
@@ -10,6 +15,7 @@ import contextlib
 import ctypes
 import errno
 import os
+import threading
 import time
 from collections.abc import Collection, Iterable
 
@@ -18,12 +24,67 @@ _NT_PRSTATUS = 1
 _WALL = 0x40000000
 #: The longest wait for the threads to stop, in seconds. A thread in an uninterruptible sleep does not stop.
 _SECONDS = 0.5
+#: How often ended threads are waited for, in seconds.
+_REAP_EVERY = 0.002
 #: Most bytes of a register set.
 _MOST_BYTES = 1 << 12
 
 
 class _Iovec(ctypes.Structure):
     _fields_ = [("base", ctypes.c_void_p), ("size", ctypes.c_size_t)]
+
+
+class _Reaper:
+    """Waits for seized threads that end, in a thread of its own, as the caller may be blocked in a system call."""
+
+    def __init__(self) -> None:
+        self._threads: set[int] = set()
+        self._lock = threading.Lock()
+        self._runs = False
+
+    def watch(self, tid: int) -> None:
+        """Wait for one more thread."""
+        with self._lock:
+            self._threads.add(tid)
+            if not self._runs:
+                self._runs = True
+                threading.Thread(target=self._run, name="gdbext-reaper", daemon=True).start()
+
+    def forget(self, tid: int) -> None:
+        """Do not wait for a thread that is no longer seized."""
+        with self._lock:
+            self._threads.discard(tid)
+
+    def _run(self) -> None:
+        while True:
+            time.sleep(_REAP_EVERY)
+            with self._lock:
+                self._threads = {tid for tid in self._threads if not _has_ended(tid)}
+                if not self._threads:
+                    self._runs = False
+                    return
+
+
+def _has_ended(tid: int) -> bool:
+    """Whether a seized thread has ended; if so, it has been waited for."""
+    try:
+        # the stop of a traced thread is reported, too: that is for the other thread to take
+        seen = os.waitid(os.P_PID, tid, os.WEXITED | os.WNOHANG | os.WNOWAIT | _WALL)
+        if seen is None or seen.si_code not in (os.CLD_EXITED, os.CLD_KILLED, os.CLD_DUMPED):
+            return False
+        os.waitid(os.P_PID, tid, os.WEXITED | os.WNOHANG | _WALL)
+        return True
+    except OSError:  # the other thread has waited for it
+        return True
+
+
+def _is_alive(tid: int) -> bool:
+    """Whether a thread has not begun to end."""
+    try:
+        with open(f"/proc/{tid}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].split()[0] not in (b"Z", b"X")
+    except (OSError, IndexError):
+        return False
 
 
 class StoppedThreads:
@@ -37,6 +98,7 @@ class StoppedThreads:
         self._stopped: dict[int, int] = {}
         self._seized: set[int] = set()
         self._since: float | None = None
+        self._reaper = _Reaper()
         #: How long threads were stopped so far, in seconds, without the present stop.
         self.seconds = 0.0
         #: The threads that were stopped at some time.
@@ -79,7 +141,8 @@ class StoppedThreads:
     def resume(self) -> None:
         """Let all threads run again."""
         for tid, number in self._stopped.items():
-            self._call(_DETACH, tid, 0, number)
+            if not self._call(_DETACH, tid, 0, number):  # else it has ended
+                self._reaper.forget(tid)
         self._seized -= self._stopped.keys()
         self._stopped.clear()
         if self._since is not None:
@@ -89,11 +152,12 @@ class StoppedThreads:
     def _interrupt(self, tid: int) -> None:
         if tid not in self._seized:
             number = self._call(_SEIZE, tid, 0, 0)
-            if number == errno.ESRCH:
+            if number == errno.ESRCH or number and not _is_alive(tid):
                 return
             if number:
                 raise PermissionError(number, os.strerror(number))
             self._seized.add(tid)
+            self._reaper.watch(tid)
         if self._since is None:
             self._since = time.monotonic()
         self._call(_INTERRUPT, tid, 0, 0)

@@ -52,11 +52,15 @@ static void check(ssize_t result, ssize_t wanted) {
         counters->wrong++;
 }
 
-static void *start(void *(*function)(void *), void *argument) {
+static void create(pthread_t *thread, void *(*function)(void *), void *argument) {
+    /* it fails in a process that executes another program at this moment */
+    while (pthread_create(thread, NULL, function, argument) != 0)
+        usleep(100);
+}
+
+static void start(void *(*function)(void *), void *argument) {
     pthread_t thread;
-    if (pthread_create(&thread, NULL, function, argument) != 0)
-        abort();
-    return NULL;
+    create(&thread, function, argument);
 }
 
 static void *beat(void *unused) {
@@ -130,8 +134,7 @@ static void *make_threads(void *unused) {
     for (;;) {
         pthread_t threads[8];
         for (int i = 0; i < 8; i++)
-            if (pthread_create(&threads[i], NULL, end_soon, NULL) != 0)
-                abort();
+            create(&threads[i], end_soon, NULL);
         for (int i = 0; i < 8; i++)
             pthread_join(threads[i], NULL);
     }

@@ -90,3 +90,34 @@ def test_process_of_another_debugger_is_refused(child: subprocess.Popen[str]) ->
     while state(child.pid) == "t" and time.monotonic() < deadline:
         time.sleep(0.01)
     assert state(child.pid) != "t"
+
+
+EXECUTES = """\
+import os, sys, threading, time
+threading.Thread(target=time.sleep, args=(100,), daemon=True).start()
+threading.Thread(target=time.sleep, args=(100,), daemon=True).start()
+print("ready", flush=True)
+sys.stdin.readline()
+os.execv("/bin/cat", ["cat"])
+"""
+
+
+def test_process_that_executes_another_program_does_not_wait_for_us() -> None:
+    """The kernel ends its other threads first, and keeps those that we have stopped until we have waited for them."""
+    with subprocess.Popen([sys.executable, "-c", EXECUTES], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                          text=True) as process:
+        assert process.stdout is not None
+        assert process.stdin is not None
+        assert process.stdout.readline() == "ready\n"
+        try:
+            with StoppedThreads() as stopped:
+                others = set(tids(process.pid)) - {process.pid}
+                assert stopped.stop(others) == others
+                process.stdin.write("go\n")
+                process.stdin.flush()
+                end = time.monotonic() + 10
+                while Path(f"/proc/{process.pid}/comm").read_text() != "cat\n":
+                    assert time.monotonic() < end, "the process waits for us"
+                    time.sleep(0.001)
+        finally:
+            process.kill()
