@@ -14,6 +14,8 @@ from gdbext.record import record
 
 #: Switch intervals up to this are plausible (100 s, in microseconds); a larger one may be an address.
 _USUAL_INTERVAL = 10**8
+#: Intervals below this may be mapped addresses: of the heap of a program at a fixed address.
+_MAX_MAPPED = 1 << 32
 #: The longest plausible interval (317 years): some programs set one that means "never".
 _MAX_INTERVAL = 10**16
 #: The static variables of CPython 3.6 that threads waiting for the GIL sleep on.
@@ -68,7 +70,7 @@ def decode_gil(memory: Memory, layouts: Layouts, address: int) -> GilState:
         enabled, = known.reader("enabled")(memory, address)
     if locked not in (-1, 0, 1) or not (
             _is_interval(memory, interval)
-            or 0 < interval <= _MAX_INTERVAL and _is_thread_state(memory, layouts, last_holder)):
+            or interval < _MAX_MAPPED and interval != last_holder and _is_thread_state(memory, layouts, last_holder)):
         raise CorruptStructure(address, "this is not a GIL")
     words = tuple((address + known.offset(member), address + known.offset(member) + known[member].size)
                   for member in ("cond", "mutex", "switch_cond", "switch_mutex") if member in known)

@@ -17,10 +17,12 @@ from gdbext import arch
 from gdbext.arch.protocol import Architecture, Unwinder
 from gdbext.direct.demangle import demangle, function_name
 from gdbext.direct.symbols import LoadedFile
+from gdbext.elf.dynamic import name_of_slot
 from gdbext.elf.headers import SHF_ALLOC, Read, mapped_file, opened_file
 from gdbext.elf.mapped import MappedModule
 from gdbext.elf.symtab import SymbolFile
-from gdbext.errors import GdbextError, MemoryUnreadable, ThreadUnavailable
+from gdbext.errors import GdbextError, MemoryUnreadable, MissingLibrary, ThreadUnavailable
+from gdbext.inferior.cache import read_available
 from gdbext.inferior.modules import ModuleMap
 from gdbext.inferior.protocol import Memory, Module, Section, Symbol, ThreadRef
 from gdbext.layout.table import Struct
@@ -118,7 +120,8 @@ class DirectTarget:
             return Symbol(None)
         if _has_source(module, loaded):
             self._files_with_lines.add(module.name)
-        return Symbol(function_name(loaded.symbol(address)))
+        name = loaded.symbol(address) or self._name_of_stub(address)
+        return Symbol(function_name(name))
 
     def _at(self, address: int) -> tuple[Module | None, LoadedFile | None]:
         module = self._module_map.find(address)
@@ -175,8 +178,36 @@ class DirectTarget:
         return []
 
     def disassemble(self, low: int, high: int) -> Sequence[tuple[int, int, str]]:
-        self._left_out.add("instructions")
-        return []
+        try:
+            # the last instruction may end behind the range
+            code = read_available(self.memory, low, high - low + self._cpu.MAX_INSTRUCTION)
+            found = [each for each in self._cpu.disassemble(code, low, self._function_name) if each[0] < high]
+        except MissingLibrary:
+            found = []
+        if not found or found[-1][0] + found[-1][1] < high:  # data, or an instruction that the library does not know
+            self._left_out.add("instructions")
+            return []
+        return found
+
+    @remembered
+    def _name_of_stub(self, address: int) -> str | None:
+        """The name of the function to which a stub of the linkage table leads."""
+        try:
+            function = self._cpu.behind_stub(self.memory, address)
+            if function == address:
+                return None
+            index = self._cpu.unresolved_slot(self.memory, function)
+        except GdbextError:
+            return None
+        module, loaded = self._at(function)
+        if index is not None and module is not None:  # it was never called
+            return name_of_slot(self.memory, module, index)
+        return loaded.symbol(function) if loaded is not None else None
+
+    def _function_name(self, address: int) -> str | None:
+        """The name of the function that begins at an address, or to which a stub there leads."""
+        _, loaded = self._at(address)
+        return (loaded.symbol(address) if loaded is not None else None) or self._name_of_stub(address)
 
     def problems(self) -> Sequence[tuple[str, ProblemKind, str]]:
         return ()

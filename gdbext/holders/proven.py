@@ -223,6 +223,8 @@ class ProvenHolders:
     def _name(self, functions: _Functions, called: int | None) -> str:
         if called is None:
             return "?"
+        with contextlib.suppress(GdbextError):
+            called = self._code.cpu.behind_stub(self._target.memory, called)
         call = functions.acquiring.get(called)
         symbol = self._code.symbol(called).function if call is None else None
         return call.name if call is not None else public_name(symbol) if symbol else f"{called:#x}"

@@ -36,6 +36,9 @@ CASES: dict[str, Start] = {
     "healthy": lambda folder: samples.healthy(python(interpreters.ANY), folder),
     "lines": lambda folder: samples.lines(python(interpreters.ANY), folder),
 }
+#: Crashes, with the Python of each; none for a program without Python.
+CRASHES = {"wild": "3.11", "fatal": "3.11", "terminate": "3.11", "underflow": "3.11", "overflow": "3.9",
+           "no-gil": "3.13", "released": "3.13", "handle": "3.11", "race": "3.13t"}
 #: Cases of which GDB writes the core, of the running program.
 OF_GCORE = ("abba-stripped", "rapids-3.13", "pylocks")
 
@@ -147,16 +150,26 @@ def test_core_with_debug_information_is_read_by_gdb(tmp_path: Path) -> None:
     assert any(frame["file"] and frame["file"].endswith("abba.c") for frame in frames)
 
 
-def test_crash_is_read_by_gdb_where_there_is_one(tmp_path: Path) -> None:
+@pytest.mark.parametrize("story", CRASHES)
+def test_crash_is_that_of_gdb(story: str, tmp_path: Path) -> None:
+    """Without symbols, GDB knows nothing of it that we do not."""
+    with crashes.crash(story, CRASHES[story], "kernel-core", tmp_path / "crash", stripped=True) as crash:
+        both = read_both(Path(shutil.copy(crash.gdb_args[-1], tmp_path / "core")))
+    assert both.direct["crash"]["fault"]["kind"] not in (None, "sent")
+    assert {"instructions", "frames"}.isdisjoint(both.left_out)
+    assert list(differences(comparable(both.by_gdb), comparable(both.direct))) == []
+
+
+def test_crash_in_a_program_with_debug_information_is_read_by_gdb(tmp_path: Path) -> None:
     with crashes.crash("null-read", "3.11", "kernel-core", tmp_path / "crash") as crash:
         core = Path(shutil.copy(crash.gdb_args[-1], tmp_path / "core"))
     by_gdb, without = run("report", core, "--json"), run("report", core, "--json", "--no-gdb")
     assert (by_gdb.status, without.status) == (1, 1)
     crashed, partly = by_gdb.document()["crash"], without.document()["crash"]
-    assert crashed["fault"]["address"] == partly["fault"]["address"]
-    assert crashed["thread"] == partly["thread"]
+    assert (crashed["fault"], crashed["thread"]) == (partly["fault"], partly["thread"])
+    assert any(frame["line"] for frame in crashed["stack"] if frame["language"] == "native")
     text = run("report", core, "--no-gdb").stdout
-    assert text.count("this report was made without GDB, which would add the machine code that proves") == 1
+    assert text.count("this report was made without GDB, which would add source lines") == 1
 
 
 def test_triage_without_gdb_groups_cores(hang: Path, tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ ORDER = ("record", "remembered", "errors", "model", "inferior", "elf", "layout",
 LAUNCHER = ("record", "errors", "model", "inferior", "elf", "verdict", "narrate", "schema", "render", "launcher")
 #: What is not of the standard library, and who may import it; `typing_extensions` is there for type checkers only.
 FOREIGN = {"gdb": "gdbext.debugger", "shtab": "gdbext.launcher", "tqdm": "gdbext.launcher",
+           "capstone": "gdbext.arch.x86_64.disassembler",
            "jinja2": "gdbext.render.html", "markupsafe": "gdbext.render.html",
            "pygments": "gdbext.render.style", "distributed": "gdbext.launcher.verbs.dask",
            "typing_extensions": "gdbext.record"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from gdbext.arch.protocol import Instruction, Machine, Origin
 from gdbext.arch.x86_64.calls import (
@@ -45,15 +45,18 @@ from gdbext.errors import GdbextError
 from gdbext.inferior.protocol import Memory
 
 __all__ = [
-    "ARGUMENTS", "AT_STOP", "CALLEE_SAVED", "CALLER_SAVED", "ELF_MACHINE", "FRAME", "GENERAL", "NAME", "NOT_DATA",
+    "ARGUMENTS", "AT_STOP", "CALLEE_SAVED", "CALLER_SAVED", "ELF_MACHINE", "FRAME", "GENERAL", "MAX_INSTRUCTION",
+    "NAME", "NOT_DATA",
     "OF_SLEEPERS", "PROGRAM_COUNTER", "RESULT", "STACK_POINTER", "THREAD_POINTER", "behind_stub", "called",
-    "constant_arguments", "core_registers", "interrupted_call", "is_at_system_call", "is_canonical",
+    "constant_arguments", "core_registers", "disassemble", "interrupted_call", "is_at_system_call", "is_canonical",
     "is_own_breakpoint", "is_signal_return", "iter_branches", "iter_calls", "iter_loads", "loaded_arguments",
     "loaded_thread_local", "machine", "members_behind_jump", "origin", "parse", "read_interrupted", "read_signal_frame",
     "returned_address", "sleeping_registers", "system_call", "system_call_names", "unresolved_slot", "unwinder",
     "user_registers"]
 
 NAME, ELF_MACHINE = "x86_64", EM_X86_64
+#: Source: Intel SDM volume 2, section 2.3.11.
+MAX_INSTRUCTION = 15
 _HALF = 1 << 47
 _INT3 = b"\xcc"
 # struct elf_prstatus: signals and times, with pr_pid in between, then pr_reg and pr_fpvalid; struct user_regs_struct
@@ -88,6 +91,13 @@ def is_own_breakpoint(memory: Memory, pc: int) -> bool:
 
 
 # the modules that decode instructions are imported on first use: by crashes, and for locks that record no holder
+
+def disassemble(code: bytes, address: int, name: Callable[[int], str | None]) -> Sequence[tuple[int, int, str]]:
+    """See `gdbext.arch.x86_64.disassembler.disassemble`."""
+    from gdbext.arch.x86_64.disassembler import disassemble as made
+
+    return made(code, address, name)
+
 
 def parse(address: int, size: int, text: str) -> Instruction:
     """Parse an instruction from the debugger's text, with or without symbols and comment."""

@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from gdbext.arch.protocol import ExceptionTable
 from gdbext.elf.dwarf_cursor import INDIRECT, OMITTED, DwarfCursor
 from gdbext.errors import CorruptStructure, GdbextError, MemoryUnreadable, if_unreadable
-from gdbext.inferior.cache import read_u64
+from gdbext.inferior.cache import PAGE, read_u64
 from gdbext.inferior.modules import TEMPLATES
 from gdbext.inferior.protocol import Memory, Module
 from gdbext.record import record
@@ -222,13 +222,17 @@ class Unwinder:
         return int.from_bytes(self._memory.read(address, 8), "little")
 
     def _words(self, sp: int, cfa: int) -> tuple[int, memoryview]:
-        """The stack from a stack pointer up to a frame's end at least, as 64-bit words."""
+        """The stack from a stack pointer up to a frame's end at least, as 64-bit words.
+
+        If the stack pointer is below the stack, as after an overflow, the part that is in the stack.
+        """
         low = sp & ~7
-        for size in (max(_STACK_PIECE, cfa - low), cfa - low):
-            try:
-                return low, memoryview(self._memory.read(low, size & ~7)).cast("Q")
-            except MemoryUnreadable:
-                continue
+        for first in (low, (low | PAGE - 1) + 1, cfa - 8 & -PAGE):
+            for size in (max(_STACK_PIECE, cfa - first), cfa - first) if first < cfa else ():
+                try:
+                    return first, memoryview(self._memory.read(first, size & ~7)).cast("Q")
+                except MemoryUnreadable:
+                    continue
         raise MemoryUnreadable(low, cfa - low)
 
     def function_range(self, pc: int) -> tuple[int, int] | None:

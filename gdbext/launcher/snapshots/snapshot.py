@@ -22,9 +22,7 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
-from gdbext.elf.core_file import read_core_file
 from gdbext.errors import GdbextError
-from gdbext.inferior.signals import decode_siginfo
 from gdbext.launcher.proc_files import state_of
 from gdbext.launcher.snapshots.containers import prepare_process
 from gdbext.launcher.snapshots.cores import prepare_core
@@ -200,7 +198,7 @@ def _answer(run: _Run, gdb: str | None, target: Target, options: Options,
     """
     if gdb is None:
         return _read_without_gdb(target, options, preparation, False)
-    if options.gdb is not None or options.debuginfod or target.core is not None and _had_fault(preparation):
+    if options.gdb is not None or options.debuginfod:
         return run.answer(gdb, target, options, preparation)
     try:
         answer = _read_without_gdb(target, options, preparation, True)
@@ -214,14 +212,6 @@ def _answer(run: _Run, gdb: str | None, target: Target, options: Options,
         return run.answer(gdb, target, options, preparation)
     except NoGdb:  # it has no Python
         return _read_without_gdb(target, options, preparation, False)
-
-
-def _had_fault(preparation: Preparation) -> bool:
-    """Whether a core is that of a crash in the program's own code, for which GDB's disassembly is needed."""
-    core = read_core_file(preparation.core or "")
-    info = core.threads[0].siginfo if core is not None and core.threads else None
-    signal_info = decode_siginfo(info) if info is not None else None
-    return signal_info is not None and signal_info.address is not None
 
 
 def _read_without_gdb(target: Target, options: Options, preparation: Preparation,

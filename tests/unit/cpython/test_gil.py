@@ -47,13 +47,15 @@ def test_unusual_switch_intervals(interval: int) -> None:
     assert decode_gil(memory, layouts, AT).holder == TSTATE
 
 
-@pytest.mark.parametrize(("first_of", "accepted"), [(INTERPRETER, True), (INTERPRETER + 8, False), (0, False)])
-def test_long_interval_that_is_a_mapped_address(first_of: int, accepted: bool) -> None:
+@pytest.mark.parametrize(("interval", "first_of", "accepted"), [
+    (10**9, INTERPRETER, True), (10**9, INTERPRETER + 8, False), (10**9, 0, False), (TSTATE, INTERPRETER, False),
+    (INTERPRETER, INTERPRETER, False)])
+def test_long_interval_that_is_a_mapped_address(interval: int, first_of: int, accepted: bool) -> None:
     """The heap of a program at a fixed address may include 10**9, which is an interval of 1,000 s."""
     layouts = cpython_layouts("3.12.1")
     memory = FakeMemory({10**9: bytes(8)})
     built = Builder(memory, layouts)
-    built.put("_gil_runtime_state", AT, interval=10**9, last_holder=TSTATE, locked=1)
+    built.put("_gil_runtime_state", AT, interval=interval, last_holder=TSTATE, locked=1)
     built.put("PyThreadState", TSTATE, interp=INTERPRETER)
     built.put("PyThreadState", TSTATE + 0x1000, interp=first_of)
     built.put("PyInterpreterState", INTERPRETER, tstate_head=TSTATE + 0x1000)

@@ -14,6 +14,7 @@ from gdbext.direct.core import CoreTarget
 from gdbext.direct.target import LEFT_OUT
 from gdbext.elf.headers import PF_X, PT_LOAD, find_segments
 from gdbext.errors import GdbextError, MemoryUnreadable, NoTarget, ThreadUnavailable
+from gdbext.inferior.cache import CachedMemory
 from gdbext.inferior.protocol import ThreadRef
 from gdbext.model.reasons import because
 from gdbext.narrate.reasons import explain
@@ -146,10 +147,12 @@ def test_unwind_when_the_caller_is_not_known_raises(target: CoreTarget) -> None:
     assert target.left_out() == {"frames"}
 
 
-def test_what_only_a_debugger_knows_is_left_out(target: CoreTarget) -> None:
+def test_what_only_a_debugger_knows_is_left_out(target: CoreTarget, monkeypatch: pytest.MonkeyPatch) -> None:
     assert target.left_out() == set()
     thread = target.threads()[0]
-    assert target.disassemble(BASE, BASE + 8) == []
+    monkeypatch.setattr(CachedMemory, "read", lambda self, address, size: b"\x90\xd6".ljust(size, b"\x90"))
+    assert target.disassemble(BASE, BASE + 8) == []  # 0xd6 is not an instruction
+    monkeypatch.undo()
     assert target.debug_structs(target.modules()[0]) == {}
     assert target.variables(thread, 0) == []
     assert {"instructions", "types"} <= target.left_out() <= {*LEFT_OUT}
