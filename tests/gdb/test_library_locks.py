@@ -15,7 +15,7 @@ from tests.support.samples import SOURCES, Sample
 
 def inspect(sample: Sample, *, symbols: bool) -> None:
     """Compare the waits, locks and deadlocks that each snapshot reports with the truth."""
-    for name, where in cores.places(sample):
+    for name, where in cores.places(sample, symbols=symbols):
         session = gdb_session.batch(where, ["py-threads-locks --json"], symbols=symbols, directory=sample.directory)
         assert session.status == 0, name
         report = Report(session.document(0), sample.truth)
@@ -50,7 +50,7 @@ def mistakes(sample: Sample, build: str) -> dict[str, list[str]]:
     """The differences between each snapshot of a program with scenes and its truth."""
     return {name: locks.mistakes(sample.truth, gdb_session.batch(where, locks.COMMANDS, symbols=build == "symbols",
                                                                  directory=sample.directory))
-            for name, where in cores.places(sample)}
+            for name, where in cores.places(sample, symbols=build == "symbols")}
 
 
 def inspect_scenes(sample: Sample, build: str) -> None:
@@ -154,7 +154,7 @@ def test_pools_of_rust(build: str, tmp_path: Path) -> None:
     needed = ('rayon = "1"', 'tokio = { version = "1", features = ["rt-multi-thread", "sync"] }')
     program = crates.build("rust_pools.rs", needed, stripped=build == "stripped")
     with samples.running([program], tmp_path) as sample:
-        for name, where in cores.places(sample):
+        for name, where in cores.places(sample, symbols=build == "symbols"):
             session = gdb_session.batch(where, ["py-threads-locks --json"], symbols=build == "symbols",
                                         directory=sample.directory)
             report = Report(session.document(0), sample.truth)

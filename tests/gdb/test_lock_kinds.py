@@ -59,20 +59,15 @@ def skip_if_nothing_is_left(name: str, sample: Sample) -> None:
 
 def inspect_process_and_cores(sample: Sample, build: str) -> None:
     snapshots = Snapshots(sample, symbols=build == "symbols")
-    snapshots.take("live", ["-p", str(sample.pid)])
-    core = cores.gdb_core(sample)
-    snapshots.take("gcore", [sample.executable, core])
-    core.unlink()
-    core = cores.kernel_core(sample)
-    snapshots.take("kernel core", [sample.executable, core])
-    core.unlink()
+    for name, where in cores.places(sample, symbols=snapshots.symbols):
+        snapshots.take(name, where)
     snapshots.check()
 
 
 @pytest.mark.parametrize("build", BUILDS)
 @pytest.mark.parametrize("name", PROCESSES)
 def test_locks(name: str, build: str, tmp_path: Path) -> None:
-    """The process, a core written by GDB, and one written by the kernel."""
+    """The process, and a core written by GDB or by the kernel."""
     with start(name, tmp_path, stripped=build == "stripped") as sample:
         skip_if_nothing_is_left(name, sample)
         inspect_process_and_cores(sample, build)

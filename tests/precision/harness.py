@@ -65,7 +65,7 @@ CHOICE = "GDBEXT_PRECISION_PYTHONS"
 #: The name of C++ programs among the interpreters.
 NATIVE = "native"
 #: The number of snapshots of a healthy program, and the number in a long run.
-LOOKS, LONG_LOOKS = 10, 50
+LOOKS, LONG_LOOKS = 5, 50
 #: The same without GDB.
 LOOKS_WITHOUT_GDB, LONG_LOOKS_WITHOUT_GDB = 5, 200
 #: Stops a program for a snapshot; GDB keeps it to itself, and no program uses it.

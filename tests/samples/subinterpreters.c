@@ -65,13 +65,15 @@ static NOINLINE int run_script(struct part *part) {
     return !result;
 }
 
-/* Holds a mutex and wants the GIL of its interpreter, once the others are where they will be. */
+/* Holds a mutex and wants the GIL of its interpreter, once the others are where they will be: as long as the holder of
+ * the GIL still runs Python code, it would give the GIL up after 5 ms, and this thread would end. */
 static void *help(void *argument) {
     struct part *part = argument;
     part->tid = thread_id();
     pthread_mutex_lock(part->holds);
     advance(&holding);
     await(&told, 1);
+    await(&wanting, 1);
     PyThreadState *state = PyThreadState_New(part->interpreter);
     PyEval_RestoreThread(state);
     pthread_mutex_unlock(part->holds);

@@ -258,10 +258,12 @@ class Sample:
         assert self.process.stdout is not None
         ready, _, _ = select.select([self.process.stdout], [], [], seconds)
         line = self.process.stdout.readline() if ready else ""
-        if not line:
-            errors = (self.directory / "stderr").read_text()
-            raise AssertionError(f"{self.process.args!r} said nothing; status {self.process.poll()}, errors:\n{errors}")
+        assert line, f"{self.process.args!r} said nothing; {self.fate()}"
         return line
+
+    def fate(self) -> str:
+        """What became of the process and what it wrote about errors, for the message of a failure."""
+        return f"status {self.process.poll()}, errors:\n{(self.directory / 'stderr').read_text()}"
 
     def send(self, text: str) -> None:
         """Write to the sample's standard input."""
@@ -322,7 +324,11 @@ class Sample:
         def settled() -> bool:
             nonlocal steady
             expected = [(t.tid, t.syscall) for t in self.truth.threads.values() if t.syscall]
-            steady = steady + 1 if all(self.in_system_call(tid, name) for tid, name in expected) else 0
+            assert not expected or self.process.poll() is None, f"{self.process.args!r} ended; {self.fate()}"
+            try:
+                steady = steady + 1 if all(self.in_system_call(tid, name) for tid, name in expected) else 0
+            except (FileNotFoundError, ProcessLookupError) as error:
+                raise AssertionError(f"a thread of {self.truth.threads} ended: {error}; {self.fate()}") from error
             return steady >= _STEADY
 
         wait_until(settled, f"{self.truth.sample} {self.truth.variant} to hang as it said: {self.truth.threads}",

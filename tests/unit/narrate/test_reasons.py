@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import inspect
 import string
 from collections.abc import Iterator
@@ -19,9 +20,19 @@ from gdbext.narrate.reasons import explain
 
 HOME = Path(gdbext.__file__).resolve().parent
 CODES = get_args(ReasonCode)
-TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in sorted(HOME.rglob("*.py"))
-         if path.name != "reasons.py"}
-NODES = [node for tree in TREES.values() for node in ast.walk(tree)]
+
+
+@functools.cache
+def trees() -> list[ast.AST]:
+    """The code of the package; not at import, which each worker of pytest-xdist would take a second for."""
+    return [ast.parse(path.read_text(encoding="utf-8")) for path in sorted(HOME.rglob("*.py"))
+            if path.name != "reasons.py"]
+
+
+@functools.cache
+def nodes() -> list[ast.AST]:
+    """The parts of that code."""
+    return [node for tree in trees() for node in ast.walk(tree)]
 
 
 def texts(node: ast.AST) -> Iterator[str]:
@@ -31,8 +42,10 @@ def texts(node: ast.AST) -> Iterator[str]:
             yield inner.value
 
 
-CALLS = [node for node in NODES if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
-         and node.func.id == "because"]
+def calls() -> list[ast.Call]:
+    """The calls of `because`."""
+    return [node for node in nodes() if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+            and node.func.id == "because"]
 
 
 def test_every_code_has_a_sentence() -> None:
@@ -40,33 +53,35 @@ def test_every_code_has_a_sentence() -> None:
 
 
 def test_every_code_is_used() -> None:
-    used = {text for call in CALLS for text in texts(call.args[0])}
+    used = {text for call in calls() for text in texts(call.args[0])}
     # a variable declared as a code
-    used |= {text for node in NODES if isinstance(node, ast.AnnAssign) and "ReasonCode" in ast.dump(node.annotation)
+    used |= {text for node in nodes() if isinstance(node, ast.AnnAssign) and "ReasonCode" in ast.dump(node.annotation)
              for text in texts(node)}
-    used |= {text for node in NODES if isinstance(node, ast.Assign)
+    used |= {text for node in nodes() if isinstance(node, ast.Assign)
              and any(isinstance(target, ast.Name) and target.id == "code" for target in node.targets)
              for text in texts(node.value)}
     used |= {kind.no_owner for kind in KINDS.values() if kind.no_owner is not None}
     assert set(CODES) - used == {"several", "part-unreadable"} - used  # made in model/reasons.py
 
 
-@pytest.mark.parametrize("call", CALLS, ids=[f"{call.lineno}-{next(texts(call.args[0]), '')}" for call in CALLS])
-def test_every_sentence_gets_its_arguments(call: ast.Call) -> None:
-    given = {str(keyword.arg) for keyword in call.keywords}
-    for code in set(CODES).intersection(texts(call.args[0])):
-        wording = reasons._WORDINGS[code]
-        if isinstance(wording, str):
-            wanted = {field for _, field, _, _ in string.Formatter().parse(wording) if field}
-            assert given == wanted
-        else:
-            parameters = inspect.signature(wording).parameters.values()
-            required = {each.name for each in parameters if each.default is each.empty}
-            assert required <= given <= {each.name for each in parameters}
+def test_every_sentence_gets_its_arguments() -> None:
+    found = calls()
+    assert len(found) > 100
+    for call in found:
+        given = {str(keyword.arg) for keyword in call.keywords}
+        for code in set(CODES).intersection(texts(call.args[0])):
+            wording = reasons._WORDINGS[code]
+            if isinstance(wording, str):
+                wanted = {field for _, field, _, _ in string.Formatter().parse(wording) if field}
+                assert given == wanted, ast.unparse(call)
+            else:
+                parameters = inspect.signature(wording).parameters.values()
+                required = {each.name for each in parameters if each.default is each.empty}
+                assert required <= given <= {each.name for each in parameters}, ast.unparse(call)
 
 
 def test_every_word_for_an_argument_is_used() -> None:
-    used = {text for tree in TREES.values() for text in texts(tree)}
+    used = {text for tree in trees() for text in texts(tree)}
     assert {*reasons._PARTS, *reasons._OWNERLESS, *reasons._PLACES} <= used
 
 

@@ -60,10 +60,10 @@ def test_cycles_are_those_that_reachability_has() -> None:
 
 def test_long_chain_and_long_ring_are_quick() -> None:
     count = 20_000
-    begin = time.monotonic()
+    begin = time.process_time()
     chain = {node: any_of(node + 1) for node in range(count)}
     assert find_stuck(chain) == set()
     ring = {node: [(node + 1) % count] for node in range(count)}
     assert find_cycles(ring) == [list(range(count))]
     assert len(find_behind([0], ring)) == count - 1
-    assert time.monotonic() - begin < 5
+    assert time.process_time() - begin < 5

@@ -417,9 +417,9 @@ def test_real_code_is_decoded(rows: list[Row]) -> None:
 
 def test_parsing_is_quick(rows: list[Row]) -> None:
     some = rows[len(rows) // 2:][:2000]
-    start = time.process_time()
+    start = time.thread_time()
     parsed = [parse(address, len(octets), text) for address, octets, text in some]
-    assert time.process_time() - start < 0.1, "20 ms, with a margin for a busy machine"
+    assert time.thread_time() - start < 0.1, "20 ms, with a margin for a busy machine"
     assert len(parsed) == 2000
 
 
