@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from gdbext.elf.dynamic import find_dynamic_symbol
 from gdbext.errors import GdbextError, if_unreadable
 from gdbext.holders.guards import Guards
-from gdbext.holders.lock_flow import CONSTANT, ONLY, Effect, LockFlow, State, Value, entry
+from gdbext.holders.lock_flow import LockFlow
+from gdbext.holders.lock_state import CONSTANT, ONLY, Effect, State, Value, entry
 from gdbext.holders.pairs import PAIRS, Call, Pairs
 from gdbext.inferior.cache import read_u64
 from gdbext.inferior.protocol import Module, Target

@@ -8,7 +8,8 @@ import pytest
 from gdbext.arch import x86_64
 from gdbext.arch.protocol import ExceptionTable
 from gdbext.holders.guards import Cleanup, Guards
-from gdbext.holders.lock_flow import Effect, LockFlow, entry
+from gdbext.holders.lock_flow import LockFlow
+from gdbext.holders.lock_state import Effect, entry
 from gdbext.inferior.address_space import AddressSpace
 from gdbext.inferior.protocol import Module, Section, Symbol, Target
 from gdbext.threads.code import Code

@@ -1,0 +1,264 @@
+"""One function: its values, branches and tables, and the locks at each place."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from gdbext.holders.lock_state import Value, entry
+from tests.support.flow_program import ARGUMENT, HOLDING, KEEP, LINKS, LOCK, RELEASE, STEP, TABLE, TEXT, Program
+
+
+def test_state_has_the_places_that_keep_the_lock() -> None:
+    state = Program(f=HOLDING).state()
+    assert state is not None
+    assert state.values["rbx"] == entry("rdi")
+    assert "rdi" not in state.values, "a call may change it"
+    assert state.values["rsp"] == entry("rsp").plus(-8)
+    assert state.values[entry("rsp").plus(-8)] == entry("rbx")
+
+
+@pytest.mark.parametrize(("argument", "value"), [
+    ("lea 0x28(%rdi),%rdi", entry("rdi").plus(0x28)),
+    ("add $0x28,%rdi", entry("rdi").plus(0x28)),
+    ("sub $0x8,%rdi", entry("rdi").plus(-8)),
+    (f"mov ${LOCK:#x},%edi", Value(("constant",), LOCK)),
+    (f"lea {LOCK - TEXT - 8:#x}(%rip),%rdi", Value(("constant",), LOCK)),
+    (f"mov {LINKS - TEXT - 8:#x}(%rip),%rdi", Value(("constant",), LOCK)),
+    ("mov %rsi,%rdi", entry("rsi")),
+])
+def test_argument_is_recomputed(argument: str, value: Value) -> None:
+    program = Program(f=f"{argument}\ncall acquire\nhere: call other\nret")
+    program.memory.u64(LINKS, LOCK)
+    assert program.held() == {value}
+
+
+def test_value_that_is_loaded_is_the_same_only_until_it_is_loaded_again() -> None:
+    program = Program(f=f"""
+        mov {LOCK - TEXT - 8:#x}(%rip),%rbx
+        mov %rbx,%rdi
+        call acquire
+        here: call other
+        ret
+    """)
+    (lock,) = program.held()
+    state = program.state()
+    assert state is not None
+    assert state.values["rbx"] == lock
+    looped = Program(f=f"""
+        again: mov {LOCK - TEXT - 8:#x}(%rip),%rbx
+        here: mov %rbx,%rdi
+        call acquire
+        jmp again
+    """)
+    assert looped.held() == set(), "the register has another value in each round"
+
+
+@pytest.mark.parametrize(("code", "is_held"), [
+    ("test %esi,%esi\nje skip\ncall acquire\nskip: nop\nhere: call other\nret", False),
+    ("test %esi,%esi\nje skip\ncall acquire\njmp on\nskip: mov %rbx,%rdi\ncall acquire\non: nop\nhere: call other\nret",
+     True),
+    ("again: mov %rbx,%rdi\ncall acquire\ncmp $0xb,%eax\nje again\nhere: call other\nret", True),
+    ("again: mov %rbx,%rdi\ncall acquire\nmov %rbx,%rdi\ncall release\nhere: call other\njne again\nret", False),
+    ("call acquire\ntest %esi,%esi\nje here\nmov %rbx,%rdi\ncall release\nhere: call other\nret", False),
+    # what handles an exception is reached by no jump, and comes back behind the release
+    ("call acquire\ntry: call other\nback: nop\nhere: call other\nret\nmov %rbx,%rdi\ncall release\njmp back", False),
+], ids=["one way", "both ways", "retried", "released in a loop", "released on one way", "exception"])
+def test_every_way_counts(code: str, is_held: bool) -> None:
+    assert Program(f=f"{KEEP}\n{code}").held() == (ARGUMENT if is_held else set())
+
+
+@pytest.mark.parametrize(("link", "is_held"), [(0, False), (TEXT, True)], ids=["never taken", "always taken"])
+def test_way_that_a_constant_rules_out_does_not_count(link: int, is_held: bool) -> None:
+    """libstdc++ before glibc 2.34 takes locks only if the program is linked with libpthread."""
+    program = Program(f=f"""
+        mov %rdi,%rbx
+        mov {LINKS - TEXT - 2 * STEP:#x}(%rip),%rax
+        test %rax,%rax
+        je without
+        call acquire
+        without: nop
+        here: call other
+        ret
+    """)
+    program.memory.u64(LINKS, link)
+    assert program.held() == (ARGUMENT if is_held else set())
+
+
+GUARDED = """
+    sub $0x18,%rsp
+    lea 0x8(%rsp),%rdi
+    call take
+    here: call other
+    {between}
+    there: call other
+    add $0x18,%rsp
+    ret
+"""
+TAKE = "mov %rsi,(%rdi)\nmov %rsi,%rdi\njmp acquire"
+
+
+@pytest.mark.parametrize(("between", "is_held"), [
+    ("nop", True), ("lea 0x8(%rsp),%rdi\ncall release_guard", False),
+    ("lea 0x8(%rsp),%rdi\ncall other", True), ("lea 0x8(%rsp),%rdi\ncall *%rax", True),
+])
+def test_guard_on_the_stack(between: str, is_held: bool) -> None:
+    program = Program(f=GUARDED.format(between=between), take=TAKE,
+                      release_guard="mov (%rdi),%rdi\njmp release")
+    state = program.state()
+    assert state is not None
+    assert entry("rsi") in state.held
+    assert bool(program.held(label="there")) == is_held
+
+
+def test_guard_whose_address_is_passed_on_may_have_changed() -> None:
+    program = Program(f=GUARDED.format(between="lea 0x8(%rsp),%rdi\ncall other"), take=TAKE)
+    state = program.state(label="there")
+    assert state is not None
+    assert entry("rsp").plus(-0x10) not in state.values
+
+
+def test_slot_that_is_written_over_is_forgotten() -> None:
+    state = Program(f="""
+        sub $0x18,%rsp
+        mov %rdi,0x8(%rsp)
+        call acquire
+        movl $0x0,0xc(%rsp)
+        here: call other
+        ret
+    """).state()
+    assert state is not None
+    assert entry("rdi") in state.held
+    assert entry("rdi") not in state.values.values()
+
+
+def test_switch_leads_to_the_entries_of_its_table() -> None:
+    program = Program(f=f"""
+        mov %rdi,%rbx
+        cmp $0x1,%esi
+        ja out
+        lea {TABLE - TEXT - 4 * STEP:#x}(%rip),%rdx
+        movslq (%rdx,%rsi,4),%rax
+        add %rdx,%rax
+        jmp *%rax
+        one: call acquire
+        here: call other
+        ret
+        two: call other
+        there: call other
+        out: ret
+    """)
+    program.memory.u32(TABLE, program.labels["f", "one"] - TABLE, program.labels["f", "two"] - TABLE)
+    assert program.held() == ARGUMENT
+    assert program.held(label="there") == set()
+    program.memory.u32(TABLE, program.labels["f", "one"] - TABLE, program.labels["f", "here"] - TABLE)
+    assert program.held() == set(), "an entry of the table leads behind the acquisition"
+    program.memory.u32(TABLE, program.labels["f", "one"] - TABLE, 0x10)
+    assert program.state() is None, "an entry leads out of the function"
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_random_code_ends(seed: int) -> None:
+    chooser = random.Random(seed)
+    count = 60
+    choices = ("mov %rbx,%rdi", "mov %rdi,%rbx", "call acquire", "call release", "call other", "push %rbx", "pop %rbx",
+               "lea 0x8(%rsp),%rdi", "mov %rdi,0x8(%rsp)", "mov 0x8(%rsp),%rbx", "add $0x8,%rbx", "test %rax,%rax",
+               "je L{}", "jmp L{}", "(bad)", "mov (%rbx,%rax,8),%rdi", "cmpxchg %rax,(%rbx)", "ret", "leave")
+    lines = [chooser.choice(choices).format(chooser.randrange(count)) for _ in range(count + 1)]
+    text = "\n".join(f"L{i}: {line}" for i, line in enumerate(lines))
+    program = Program(f=text)
+    state = program.state(label=f"L{count}")
+    assert state is None or len(state.held) <= count
+
+
+@pytest.mark.parametrize(("call", "jump", "is_held"), [
+    ("try", "jne", True),  # skips if the result is not zero, so that the lock is held
+    ("try", "je", False),
+    ("test", "je", True),
+    ("test", "jne", False),
+    ("try", "js", False),  # the way taken is not determined
+])
+@pytest.mark.parametrize("compare", ["test %eax,%eax", "cmp $0x0,%eax", "test %rax,%rax", "test %al,%al"])
+def test_attempt_counts_on_the_path_of_success(call: str, jump: str, compare: str, is_held: bool) -> None:
+    program = Program(f=f"""
+        {KEEP}
+        call {call}
+        {compare}
+        {jump} failed
+        here: call other
+        mov %rbx,%rdi
+        call release
+        pop %rbx
+        ret
+        failed: mov $0x1,%eax
+        there: call other
+        pop %rbx
+        ret
+    """)
+    assert program.held() == (ARGUMENT if is_held else set())
+    taken = {("try", "je"), ("test", "jne")}
+    assert program.held(label="there") == (ARGUMENT if (call, jump) in taken else set())
+
+
+@pytest.mark.parametrize(("between", "is_held"), [
+    ("sete %al\ntest %al,%al\nje skip", True),
+    ("setne %al\ntest %al,%al\njne skip", True),
+    ("setne %al\ntest %al,%al\nje skip", False),
+    ("xor $0x1,%eax\ntest %al,%al\nje skip", False),  # not followed
+    ("cmp $0x5,%ebp\nje skip", False),  # another comparison
+    ("call other\ntest %eax,%eax\njne skip", False),  # the result of another call
+])
+def test_stored_result_of_an_attempt(between: str, is_held: bool) -> None:
+    program = Program(f=f"{KEEP}\ncall try\ntest %eax,%eax\n{between}\nhere: call other\nskip: pop %rbx\nret")
+    assert program.held() == (ARGUMENT if is_held else set())
+
+
+def test_attempt_is_void_after_a_release() -> None:
+    program = Program(f=f"""
+        {KEEP}
+        call try
+        mov %eax,%ebp
+        mov %rbx,%rdi
+        call release
+        test %ebp,%ebp
+        jne skip
+        here: call other
+        skip: pop %rbx
+        ret
+    """)
+    assert program.held() == set()
+
+
+def test_function_in_a_register_is_known_if_it_is_a_constant() -> None:
+    program = Program(f=f"""
+        {KEEP}
+        mov {LINKS - TEXT - 3 * STEP:#x}(%rip),%rbp
+        call acquire
+        here: call other
+        mov %rbx,%rdi
+        call *%rbp
+        there: call other
+        ret
+    """)
+    program.memory.u64(LINKS, RELEASE)
+    assert program.held() == ARGUMENT
+    assert program.held(label="there") == set()
+
+
+COLD = "mov %rbx,%rdi\ncall acquire\nhere: call other\nmov %rbx,%rdi\ncall release"
+
+
+def test_part_of_a_function_is_analysed_with_it() -> None:
+    f = f"{KEEP}\n{{}}\ntest %esi,%esi\nje part\nback: pop %rbx\nret"
+    for end, entered in (("back", None), ("release", "f")):
+        part = f"{COLD}\njmp {end}"
+        state = Program(f=f.format("nop"), part=part).state("part", entered=entered)
+        assert state is not None
+        assert set(state.held) == ARGUMENT
+        assert state.freed == frozenset()
+        state = Program(f=f.format("call release"), part=part).state("part", entered=entered)
+        assert state is not None
+        assert state.freed is None, "the function may have released a lock of its caller"
+    program = Program(f=f.format("nop"), part=f"{COLD}\njmp release")
+    assert program.state("part") is None, "what the function did before the jump is not known"
