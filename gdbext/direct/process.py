@@ -38,8 +38,8 @@ from gdbext.remembered import remembered
 
 #: Most frames that are compared to see whether a thread that has run in between is where it was.
 _MAX_FRAMES = 1000
-#: How often, and in which intervals in seconds, a thread is read that wakes up now and then.
-_LOOKS, _INTERVAL = 4, 0.0005
+#: How often, and in which intervals in seconds, a thread is read that wakes up now and then, and one that seems to run.
+_LOOKS, _LOOKS_AT_RUNNING, _INTERVAL = 4, 20, 0.0005
 #: How often threads are stopped before the memory is read: a process may begin new ones meanwhile.
 _ROUNDS = 10
 #: How often the image is taken until no thread has run meanwhile, and how long to wait in between, in seconds.
@@ -132,13 +132,16 @@ class ProcessTarget(DirectTarget):
 
     def _at_one_moment(self, way: Way) -> Mapping[int, Task]:
         """Read the threads, and take the image when those that move sleep or are stopped."""
-        tasks = _settled_tasks(self.pid)
+        tasks = _settled_tasks(self.pid, looks=_LOOKS_AT_RUNNING)
+        # a stop would end some system calls of a thread that sleeps now and then
+        always_running = {tid for tid, task in tasks.items() if task.call is None}
         for attempt in range(_IMAGES):
             moving = {tid for tid, task in tasks.items() if task.call is None or tid in (way.moving or ())}
             with self.stopped:
                 tasks.update(read_tasks(self.pid, moving))
+                always_running = {tid for tid in always_running if tid in tasks and tasks[tid].call is None}
                 if self._may_stop:
-                    self._stop_running([tid for tid in moving if tasks[tid].call is None])
+                    self._stop_running(always_running)
                 if not way.image:
                     break
                 # what a thread changes until it is stopped contradicts what was read before
@@ -350,10 +353,10 @@ class ProcessTarget(DirectTarget):
         return Origin(self._proc.command_line(), socket.gethostname(), int(time.time()))
 
 
-def _settled_tasks(pid: int, only: Iterable[int] | None = None) -> dict[int, Task]:
+def _settled_tasks(pid: int, only: Iterable[int] | None = None, looks: int = _LOOKS) -> dict[int, Task]:
     """Read the threads of a process; those that run are read again, since many of them only wake up for a moment."""
     tasks = read_tasks(pid, only)
-    for _ in range(_LOOKS):
+    for _ in range(looks):
         running = [tid for tid, task in tasks.items() if task.call is None]
         if not running:
             break

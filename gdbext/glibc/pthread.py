@@ -98,3 +98,14 @@ def pthread_of_join(layouts: Layouts, address: int, descriptors: Container[int])
         if member in known and address - known.offset(member) in descriptors:
             return address - known.offset(member)
     return None
+
+
+def ended_thread_of_join(memory: Memory, layouts: Layouts, address: int) -> int | None:
+    """As `pthread_of_join`, for a thread that has just ended; the joining thread is about to wake.
+
+    :param address: futex word.
+    :return: ``struct pthread *``, or None if the word is not in the descriptor of an ended thread.
+    """
+    known = layouts["struct pthread"]
+    places = [address - known.offset(member) for member in ("tid", "joinstate") if member in known]
+    return next((at for at in places if descriptor_state(memory, layouts, at) is Descriptor.ENDED), None)

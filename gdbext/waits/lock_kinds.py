@@ -30,7 +30,7 @@ from gdbext.model.reasons import Reason, because
 from gdbext.record import record
 from gdbext.threads.site import NOWHERE, Site
 from gdbext.waits.boost import find_shared_mutex
-from gdbext.waits.seen import ALLOCATES, ARRIVING, INITIALISES, MENTIONS, READERS, RUNS_ONCE, SeenLock, held_by
+from gdbext.waits.seen import ALLOCATES, ARRIVING, FREE, INITIALISES, MENTIONS, READERS, RUNS_ONCE, SeenLock, held_by
 
 # libstdc++'s guard of a static variable with waiters: being initialised (bit 8), waited for (bit 16); GCC 12
 # libstdc++-v3/libsupc++/guard.cc
@@ -108,8 +108,10 @@ def _join(context: Context, wait: FutexWait, site: Site) -> SeenLock | None:
     if wait.command not in (FUTEX_WAIT, FUTEX_WAIT_BITSET):
         return None
     address = pthread.pthread_of_join(context.layouts, wait.address, context.descriptors)
-    return (SeenLock("thread-exit", address, "running", holders=held_by((context.descriptors[address],)))
-            if address is not None else None)
+    if address is not None:
+        return SeenLock("thread-exit", address, "running", holders=held_by((context.descriptors[address],)))
+    ended = pthread.ended_thread_of_join(context.memory, context.layouts, wait.address)
+    return SeenLock("thread-exit", ended, FREE) if ended is not None else None
 
 
 def _linker(context: Context, wait: FutexWait, site: Site) -> SeenLock | None:

@@ -3,7 +3,14 @@ from __future__ import annotations
 import pytest
 
 from gdbext.errors import CorruptStructure, MemoryUnreadable
-from gdbext.glibc.pthread import Descriptor, descriptor_state, find_descriptor, pthread_of_join, read_tid
+from gdbext.glibc.pthread import (
+    Descriptor,
+    descriptor_state,
+    ended_thread_of_join,
+    find_descriptor,
+    pthread_of_join,
+    read_tid,
+)
 from gdbext.layout.select import glibc_layouts
 from tests.support.fake_memory import Builder, FakeMemory
 
@@ -75,3 +82,9 @@ def test_descriptor_is_found_by_the_robust_list_in_it() -> None:
     assert find_descriptor(memory, layouts, AT + 736) == AT
     for other in (AT + 744, 0x10, None):
         assert find_descriptor(memory, layouts, other) is None
+
+
+@pytest.mark.parametrize(("state", "offset", "expected"), [(0x10, 720, AT), (0x00, 720, None), (0x10, 724, None)])
+def test_ended_thread_of_join(state: int, offset: int, expected: int | None) -> None:
+    memory = descriptor(self=AT, cancelhandling=state)
+    assert ended_thread_of_join(memory, glibc_layouts("2.36", "x86_64"), AT + offset) == expected

@@ -117,6 +117,12 @@ def test_join(op: int, functions: tuple[str, ...]) -> None:
     assert (view.kind, view.address, view.holders) == ("thread-exit", AT, held_by((7,)))
 
 
+def test_join_of_a_thread_that_has_just_ended() -> None:
+    memory = laid_out("struct pthread", self=AT, cancelhandling=0x10)
+    view = seen(memory, FutexWait(AT + 720, 0x109, TID, False), "pthread_join", descriptors={AT + 0x8000: 8})
+    assert (view.kind, view.address, view.state, view.holders) == ("thread-exit", AT, "free", ())
+
+
 def test_names_on_the_stack_rule_kinds_out() -> None:
     memory = laid_out("sem_t", data=1 << 32)
     assert seen(memory, FutexWait(AT, 0x189, 0, False), "sem_wait").kind == "semaphore"
