@@ -126,8 +126,8 @@ class ProcessTarget(DirectTarget):
             if wanted <= set(self.stopped.current):
                 break
             self.stopped.stop(wanted)
-            # also the threads that began meanwhile
-            tasks = _settled_tasks(self.pid, tasks if moving is not None else None)
+            # also the threads that began meanwhile: one that nobody knows may end a wait, and be gone at the end
+            tasks = _settled_tasks(self.pid)
         return tasks
 
     def _at_one_moment(self, way: Way) -> Mapping[int, Task]:
@@ -136,6 +136,8 @@ class ProcessTarget(DirectTarget):
         # a stop would end some system calls of a thread that sleeps now and then
         always_running = {tid for tid, task in tasks.items() if task.call is None}
         for attempt in range(_IMAGES):
+            if attempt and tasks.keys() != self._listed():
+                tasks = read_tasks(self.pid)
             moving = {tid for tid, task in tasks.items() if task.call is None or tid in (way.moving or ())}
             with self.stopped:
                 tasks.update(read_tasks(self.pid, moving))
@@ -163,15 +165,18 @@ class ProcessTarget(DirectTarget):
     def _take_image(self, tasks: Mapping[int, Task], moving: set[int], pages: Iterable[int]) -> bool:
         """Take the image; return whether no thread has begun, ended or run meanwhile."""
         asleep = moving - self._at_stop.keys()
-        if any(tasks[tid].call is None for tid in asleep):
+        if any(tasks[tid].call is None for tid in asleep) or tasks.keys() != self._listed():
             return False
         stacks = [*(registers.get(self._cpu.STACK_POINTER, 0) for registers in self._at_stop.values()),
                   *(call.stack_pointer for call in (tasks[tid].call for tid in asleep) if call is not None)]
         self._image.take({*pages, *(page for stack in stacks if stack
                                     for page in range((stack - _BELOW) & -PAGE, stack + _ABOVE, PAGE))})
         now = read_tasks(self.pid, asleep)
-        return tasks.keys() == {int(name) for name in os.listdir(f"/proc/{self.pid}/task")} and all(
+        return tasks.keys() == self._listed() and all(
             tid in now and now[tid].has_slept_since(tasks[tid]) for tid in asleep)
+
+    def _listed(self) -> set[int]:
+        return {int(name) for name in os.listdir(f"/proc/{self.pid}/task")}
 
     def _ordered(self) -> list[int]:
         """The threads in a debugger's order: the main thread first, then as they were created."""
@@ -353,9 +358,9 @@ class ProcessTarget(DirectTarget):
         return Origin(self._proc.command_line(), socket.gethostname(), int(time.time()))
 
 
-def _settled_tasks(pid: int, only: Iterable[int] | None = None, looks: int = _LOOKS) -> dict[int, Task]:
+def _settled_tasks(pid: int, looks: int = _LOOKS) -> dict[int, Task]:
     """Read the threads of a process; those that run are read again, since many of them only wake up for a moment."""
-    tasks = read_tasks(pid, only)
+    tasks = read_tasks(pid)
     for _ in range(looks):
         running = [tid for tid, task in tasks.items() if task.call is None]
         if not running:
