@@ -165,7 +165,7 @@ class Snapshot:
     def tasks(self) -> AsyncioTasks:
         """Event loops and tasks of asyncio. A report made afterwards includes what could not be read of them."""
         return find_tasks(self._target.memory, self._python.pythons, self._python.number_of_tstate,
-                          self._code.modules, self._findings)
+                          self._python.asyncio, self._findings)
 
     def judged_report(self, stacks: Callable[[Thread], bool]) -> Report:
         """Make the report with all that its verdict rests on: tasks of asyncio, and stacks where no lock explains it.

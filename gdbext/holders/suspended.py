@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from gdbext.cpython.frames import RawFrame
 from gdbext.cpython.runtime import InterpreterState
 from gdbext.cpython.taken import TakenLock
-from gdbext.cpython.tasks import GENERATORS, PENDING, AsyncioReader, AwaitChain, uses_asyncio, with_asyncio_offsets
+from gdbext.cpython.tasks import GENERATORS, PENDING, AsyncioReader, AwaitChain
 from gdbext.errors import GdbextError, if_unreadable
 from gdbext.holders.references import References
 from gdbext.model import DERIVED, PyFrame
@@ -129,13 +129,13 @@ class SuspendedFrames:
         return found
 
     def _of(self, python: Python, interpreter: InterpreterState) -> Iterator[tuple[_Suspended, Sequence[int]]]:
-        context, layouts = self._context, python.runtime.layouts
+        context = self._context
         try:
-            uses = uses_asyncio(python.objects, interpreter.address)
-            if uses:
-                layouts = with_asyncio_offsets(context.memory, layouts, python.runtime.module, context.code.modules)
-            asyncio = AsyncioReader(context.memory, layouts, python.objects, python.frames, interpreter.address)
-            tasks = list(self._of_tasks(python, asyncio, interpreter)) if uses else []
+            asyncio = context.python.asyncio(python, interpreter.address)
+            tasks = list(self._of_tasks(python, asyncio, interpreter)) if asyncio is not None else []
+            if asyncio is None:  # a generator is read in the same way
+                asyncio = AsyncioReader(context.memory, python.runtime.layouts, python.objects, python.frames,
+                                        interpreter.address)
         except GdbextError:
             return  # the tasks themselves are reported where they are shown
         yield from tasks
@@ -147,7 +147,7 @@ class SuspendedFrames:
     def _of_tasks(self, python: Python, asyncio: AsyncioReader,
                   interpreter: InterpreterState) -> Iterator[tuple[_Suspended, Sequence[int]]]:
         numbers, running = self._loops(asyncio, interpreter)
-        addresses = asyncio.tasks([tstate.address for tstate in interpreter.threads])[0]
+        addresses = asyncio.tasks(tuple([tstate.address for tstate in interpreter.threads]))[0]
         if len(addresses) > _MAX_TASKS:
             return
         for address in addresses:

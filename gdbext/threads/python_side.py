@@ -18,6 +18,7 @@ from gdbext.cpython.runtime import (
     thread_names,
 )
 from gdbext.cpython.stop_the_world import not_stopped
+from gdbext.cpython.tasks import AsyncioReader, uses_asyncio, with_asyncio_offsets
 from gdbext.elf.dynamic import find_dynamic_symbol
 from gdbext.errors import GdbextError, RuntimeNotFound, if_unreadable
 from gdbext.inferior.protocol import Memory, Module, Target
@@ -256,6 +257,7 @@ class PythonSide:
         self._threads = threads
         self.pythons = pythons
         self.gils = gils
+        self._asyncio: dict[int, AsyncioReader] = {}
         self.interpreter_code = InterpreterCode(code, [python.runtime.module for python in pythons])
         self.number_of_tstate = {tstate.address: number for number, thread in threads.items()
                                  for _, tstate in thread.tstates}
@@ -263,6 +265,19 @@ class PythonSide:
     def thread(self, number: int) -> PythonThread:
         """Python in a thread."""
         return self._threads.get(number, NO_PYTHON)
+
+    def asyncio(self, python: Python, interpreter: int) -> AsyncioReader | None:
+        """The reader of asyncio in an interpreter (``PyInterpreterState *``); None if that has not imported asyncio.
+
+        :raises GdbextError: asyncio is damaged, or not known in this CPython.
+        """
+        if interpreter not in self._asyncio and uses_asyncio(python.objects, interpreter):
+            self._asyncio[interpreter] = self._read_asyncio(python, interpreter)
+        return self._asyncio.get(interpreter)
+
+    def _read_asyncio(self, python: Python, interpreter: int) -> AsyncioReader:
+        layouts = with_asyncio_offsets(self._memory, python.runtime.layouts, python.runtime.module, self._code.modules)
+        return AsyncioReader(self._memory, layouts, python.objects, python.frames, interpreter)
 
     def is_eval(self, pc: int) -> bool:
         """Whether a program counter is in the eval loop of any runtime."""
