@@ -184,6 +184,9 @@ _WORDINGS: Mapping[ReasonCode, Wording] = {
     "in-suspended-generator": lambda file, line, thread: (
         f"inside a `with` block of the lock in a generator suspended at {_place(file, line)}, which only thread "
         f"{thread} can resume"),
+    "in-suspended-greenlet": lambda file, line, thread: (
+        f"inside a `with` block of the lock in a greenlet suspended at {_place(file, line)}, which only thread "
+        f"{thread} can resume"),
     "in-suspended-task": lambda file, line, thread: (
         f"inside a `with` block of the lock in a coroutine suspended at {_place(file, line)}, which only thread "
         f"{thread}'s event loop can resume"),

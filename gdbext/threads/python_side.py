@@ -8,6 +8,7 @@ from typing import Protocol
 
 from gdbext.cpython.frames import FrameReader, PyStack
 from gdbext.cpython.gil import GilState
+from gdbext.cpython.greenlets import GreenletReader
 from gdbext.cpython.objects import Objects
 from gdbext.cpython.runtime import (
     InterpreterState,
@@ -258,6 +259,7 @@ class PythonSide:
         self.pythons = pythons
         self.gils = gils
         self._asyncio: dict[int, AsyncioReader] = {}
+        self._greenlets: dict[int, GreenletReader] = {}
         self.interpreter_code = InterpreterCode(code, [python.runtime.module for python in pythons])
         self.number_of_tstate = {tstate.address: number for number, thread in threads.items()
                                  for _, tstate in thread.tstates}
@@ -278,6 +280,15 @@ class PythonSide:
     def _read_asyncio(self, python: Python, interpreter: int) -> AsyncioReader:
         layouts = with_asyncio_offsets(self._memory, python.runtime.layouts, python.runtime.module, self._code.modules)
         return AsyncioReader(self._memory, layouts, python.objects, python.frames, interpreter)
+
+    def greenlets(self, python: Python, interpreter: InterpreterState) -> GreenletReader:
+        """The reader of greenlets in an interpreter, which keeps what it has read."""
+        known = self._greenlets.get(interpreter.address)
+        if known is None:
+            known = self._greenlets[interpreter.address] = GreenletReader(
+                self._memory, python.runtime.layouts, python.objects, python.frames, interpreter.address,
+                python.runtime.address, [tstate.address for tstate in interpreter.threads])
+        return known
 
     def is_eval(self, pc: int) -> bool:
         """Whether a program counter is in the eval loop of any runtime."""
