@@ -169,6 +169,7 @@ class Snapshot:
         return find_tasks(self._target.memory, self._python.pythons, self._python.number_of_tstate,
                           self._python.asyncio, self._findings)
 
+    @functools.cached_property
     def greenlets(self) -> tuple[Greenlet, ...]:
         """The greenlets of the package `greenlet`. A report made afterwards includes what could not be read of them."""
         return find_greenlets(self._python, self._findings)
@@ -178,7 +179,7 @@ class Snapshot:
 
         :param stacks: as in `report`.
         """
-        asyncio, greenlets = self.tasks(), self.greenlets()
+        asyncio, greenlets = self.tasks(), self.greenlets
         report = self.report(stacks if self._deadlocks else lambda thread: True)
         return replace(report, event_loops=asyncio.loops, tasks=asyncio.tasks, task_cycles=asyncio.cycles,
                        greenlets=greenlets)

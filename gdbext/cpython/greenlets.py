@@ -3,7 +3,8 @@
 Structures: ``PyGreenlet`` and the C++ class ``greenlet::Greenlet`` behind its ``pimpl``.
 
 Sources: greenlet 2.0.2 src/greenlet/greenlet.h, greenlet_greenlet.hpp; greenlet 3.0.3, 3.1.1 and 3.5.3
-src/greenlet/TGreenlet.hpp, TPythonState.cpp (``operator<<``), TExceptionState.cpp, TStackState.cpp.
+src/greenlet/TGreenlet.hpp, TPythonState.cpp (``operator<<``), TExceptionState.cpp, TStackState.cpp,
+TThreadStateCreator.hpp.
 
 The members have the same order in all of these releases, and nothing is compiled in or out before the frame except by
 the version of CPython. Each greenlet is checked before it is believed: a member points back to the object, the stack
@@ -14,7 +15,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Final
 
@@ -27,12 +28,11 @@ from gdbext.inferior.protocol import Memory
 from gdbext.layout.table import Layouts
 from gdbext.model import GreenletStatus
 from gdbext.record import record
-from gdbext.remembered import remembered
 
 #: Most greenlets of one interpreter.
 MAX_GREENLETS = 100_000
-#: Most items of the chain of exceptions that are being handled.
-_MAX_HANDLED = 1_000
+#: Most modules with thread-local memory.
+_MAX_MODULES = 1_024
 
 CURRENT: Final = "current"
 SUSPENDED: Final = "suspended"
@@ -46,6 +46,7 @@ _PIMPL = 2 * 8
 #: Words of a ``Greenlet`` that are read: the largest has less.
 _WORDS = 40
 _MAIN_STOP = (1 << 64) - 1
+_WORDS_2 = struct.Struct("<2Q")
 
 
 @record
@@ -82,11 +83,11 @@ class GreenletReader:
 
     :param interpreter: ``PyInterpreterState *``.
     :param runtime: ``_PyRuntimeState *``.
-    :param tstates: ``PyThreadState *`` of the interpreter.
+    :param tstates: ``PyThreadState *`` of the interpreter -> ``pthread_self()`` of its thread.
     """
 
     def __init__(self, memory: Memory, layouts: Layouts, objects: Objects, frames: FrameReader, interpreter: int,
-                 runtime: int, tstates: Sequence[int]) -> None:
+                 runtime: int, tstates: Mapping[int, int]) -> None:
         self._memory = memory
         self._layouts = layouts
         self._objects = objects
@@ -196,28 +197,43 @@ class GreenletReader:
 
     def _together(self, members: dict[int, _Members]) -> tuple[Greenlet, ...]:
         # a main greenlet has its address, and after that the state of its thread, which is null when that has ended
-        lives = {address: any(each.rest[i + 1] for i in range(len(each.rest) - 1) if each.rest[i] == address)
-                 for address, each in members.items() if each.stop == _MAIN_STOP}
-        main_of: dict[int, int] = {}
-        tstates: dict[int, set[int]] = {}
-        for address, each in members.items():
-            # a greenlet that has started has a reference to the main greenlet of its thread
-            main = address if address in lives else next((word for word in each.rest if word in lives), 0)
-            main_of[address] = main if each.stop and lives.get(main) else 0
-            tstate = self._tstate(each)
-            if main_of[address] and tstate is not None:
-                tstates.setdefault(main, set()).add(tstate)
-        claimed = [tstate for found in tstates.values() for tstate in found]
-        # a thread state may be at the address of one that has ended
-        known = {main: found.pop() for main, found in tstates.items()
-                 if len(found) == 1 and claimed.count(*found) == 1}
+        states = {address: next((each.rest[i + 1] for i in range(len(each.rest) - 1) if each.rest[i] == address), 0)
+                  for address, each in members.items() if each.stop == _MAIN_STOP}
+        tstates = self._tstates_of({state for state in states.values() if state})
         made = []
         for address, each in members.items():
-            state = self._state(each, address in lives and not lives[address])
-            main = main_of[address]
-            made.append(Greenlet(address, state, known.get(main) if state in (CURRENT, SUSPENDED) else None,
-                                 each.frame if state == SUSPENDED else 0, address in lives))
+            # a greenlet that has started has a reference to the main greenlet of its thread
+            main = address if address in states else next((word for word in each.rest if word in states), 0)
+            state = self._state(each, address in states and not states[address])
+            tstate = tstates.get(states.get(main, 0)) if state in (CURRENT, SUSPENDED) else None
+            made.append(Greenlet(address, state, tstate, each.frame if state == SUSPENDED else 0, address in states))
         return tuple(made)
+
+    def _tstates_of(self, states: set[int]) -> dict[int, int]:
+        """The thread state (``PyThreadState *``) of the thread that each ``greenlet::ThreadState *`` belongs to.
+
+        A thread has the pointer in thread-local memory of greenlet's module. That alone is certain: after a thread has
+        ended, or fork has left it behind, another one may have its thread state and its stack. Source: glibc 2.36
+        sysdeps/x86_64/nptl/tls.h (``tcbhead_t``), sysdeps/generic/dl-dtv.h (``dtv_t``).
+        """
+        found: dict[int, int] = {}
+        for tstate, pthread in self._tstates.items() if states else ():
+            for state in states.intersection(self._thread_local(pthread)):
+                found[state] = tstate
+        return found
+
+    @if_unreadable(())
+    def _thread_local(self, pthread: int) -> Sequence[int]:
+        """The first words of the thread-local memory of each module, in the thread with this ``pthread_self()``."""
+        _, table = _WORDS_2.unpack(self._memory.read(pthread, _WORDS_2.size))
+        # the entry before the first has the number of entries, the first a generation
+        count, _ = _WORDS_2.unpack(self._memory.read(table - _WORDS_2.size, _WORDS_2.size))
+        entries = self._memory.read(table + _WORDS_2.size, _WORDS_2.size * min(count, _MAX_MODULES))
+        words: list[int] = []
+        for block, _ in _WORDS_2.iter_unpack(entries):
+            if block and not block & 7:  # -1: not allocated yet
+                words += _WORDS_2.unpack(read_available(self._memory, block, _WORDS_2.size).ljust(_WORDS_2.size, b"\0"))
+        return words
 
     @staticmethod
     def _state(members: _Members, has_ended: bool) -> GreenletStatus:
@@ -227,28 +243,6 @@ class GreenletReader:
             return DEAD
         # a switch to a greenlet clears it
         return SUSPENDED if members.exc_info else CURRENT
-
-    def _tstate(self, members: _Members) -> int | None:
-        """The thread state that a suspended greenlet will continue in, or None.
-
-        The chain of handled exceptions ends in it.
-        """
-        item = members.exc_info
-        size = self._layouts["PyThreadState"].size
-        for _ in range(_MAX_HANDLED):
-            if not item:
-                return None
-            known = next((tstate for tstate in self._tstates if tstate <= item < tstate + size), None)
-            if known is not None:
-                return known
-            item = self._previous_item(item)
-        return None
-
-    @remembered
-    @if_unreadable(0)
-    def _previous_item(self, item: int) -> int:
-        at = item + (1 if self._version >= (3, 11) else 3) * 8
-        return int(struct.unpack("<Q", self._memory.read(at, 8))[0])
 
     @if_unreadable("greenlet")
     def type_name(self, greenlet: Greenlet) -> str:

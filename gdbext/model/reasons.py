@@ -25,8 +25,8 @@ ReasonCode = Literal[
     "libc-not-loaded", "libc-version-unknown", "musl-not-decoded", "table-of-other-version",
     # threads/: files, thread states, GILs
     "build-differs", "file-does-not-fit", "finalizing", "frames-unlisted", "frames-without-description",
-    "frames-without-file", "gil-claimed-by-others", "holder-was-asked", "other-python", "owner-in-no-list",
-    "owner-tstate-gone", "runtime-not-initialised", "runs-take-gil", "tids-unknown",
+    "frames-without-file", "gil-claimed-by-others", "greenlets-not-judged", "holder-was-asked", "other-python",
+    "owner-in-no-list", "owner-tstate-gone", "runtime-not-initialised", "runs-take-gil", "tids-unknown",
     # threads/gone.py: owners that are not threads of the process; the first three are those of `Lock.orphan`
     "thread-exited", "left-behind-by-fork", "not-a-living-thread",
     "forked-by-other-thread", "not-a-descriptor", "not-a-tid", "owner-descriptor", "owner-maybe-unread",

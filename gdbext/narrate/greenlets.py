@@ -55,7 +55,8 @@ def doing(greenlet: Greenlet) -> Words:
     if greenlet.state == "suspended":
         return ("is suspended (the thread's main greenlet)" if greenlet.is_main else "is suspended",)
     if greenlet.state == "current":
-        return ("runs; its frames are those of its thread",)
+        return ("runs; its frames are those of its thread",) if greenlet.thread is not None else (
+            "was the last one that its thread ran",)
     return ("has finished" if greenlet.state == "dead" else "has not started",)
 
 

@@ -287,7 +287,8 @@ class PythonSide:
         if known is None:
             known = self._greenlets[interpreter.address] = GreenletReader(
                 self._memory, python.runtime.layouts, python.objects, python.frames, interpreter.address,
-                python.runtime.address, [tstate.address for tstate in interpreter.threads])
+                python.runtime.address, {tstate.address: tstate.thread_id for tstate in interpreter.threads
+                                             if tstate.thread_id})
         return known
 
     def is_eval(self, pc: int) -> bool:

@@ -59,7 +59,7 @@ def test_states_threads_and_stacks(name: str, release: str, tmp_path: Path) -> N
         assert {each: found.get(each) for each in truth} == truth, where
         # besides these there is only the main greenlet of the thread that has ended
         assert [row[1:3] for each, row in found.items() if each not in truth] == [("dead", None)], where
-        # up to 3.10 the native frames of the greenlets below the current one cannot be told from its own
+        # up to 3.10 the native frames of the greenlets below the current one cannot be distinguished from its own
         expected = {"made-without-gdb", *(("not-interleaved",) if name.startswith(("3.8", "3.9", "3.10")) else ())}
         assert {row["why_code"]["code"] for row in document["problems"]} <= expected, where
 

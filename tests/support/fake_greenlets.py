@@ -14,6 +14,9 @@ from tests.support.fake_python import FakePython
 VERSIONS = ("3.8.18", "3.9.18", "3.10.13", "3.11.7", "3.12.1", "3.13.0", "3.14.10")
 MAIN_STOP = (1 << 64) - 1
 _STACK = 0x7FFC_0000_0000
+PTHREAD = 0x7F00_0000_1000
+#: The ``greenlet::ThreadState *`` of the thread.
+THREAD_STATE = 0x5A5A_0000
 #: Bytes of the state of an interpreter or runtime that contains the heads.
 _HEADS_AT = 64
 
@@ -29,7 +32,12 @@ class FakeGreenlets(FakePython):
         self.back = back
         self.runtime()
         self.interp = self.interpreter()
-        self.tstate = self.thread(self.interp, 0x7F00_0000_1000)
+        self.tstate = self.thread(self.interp, PTHREAD)
+        # the third module with thread-local memory is greenlet's; the second has none in this thread yet
+        table, block = self.build.alloc(128) + 16, self.build.alloc(64)
+        self.memory.u64(PTHREAD, PTHREAD, table)
+        self.memory.u64(table - 16, 3, 0, 1, 0, self.build.alloc(16), 0, MAIN_STOP, 0, block, 0)
+        self.memory.u64(block, 0, THREAD_STATE)
         if version == "3.8.18":
             self.heads = self.runtime_address + _HEADS_AT
         else:
@@ -54,7 +62,7 @@ class FakeGreenlets(FakePython):
         return at
 
     def greenlet(self, generation: int = 2, kind: int | None = None, *, stop: int = _STACK, start: int = _STACK - 512,
-                 exc_info: int = 0, frame: int = 0, main: int = 0, thread_state: int = 1, saved: int = 0,
+                 exc_info: int = 0, frame: int = 0, main: int = 0, thread_state: int = THREAD_STATE, saved: int = 0,
                  self_address: int | None = None) -> int:
         """A greenlet; its members as in ``greenlet::Greenlet``."""
         at = self.tracked(generation, self.kind if kind is None else kind)
@@ -70,17 +78,7 @@ class FakeGreenlets(FakePython):
         self.memory.u64(at + self.layouts["PyObject"].size + 16, pimpl)
         return at
 
-    def handled(self, *between: int) -> int:
-        """A chain of handled exceptions that ends in the thread state; returns its first item."""
-        following = self.tstate + 64
-        for _ in between:
-            item = self.build.alloc(64)
-            self.memory.u64(item + (8 if self.version_tuple >= (3, 11) else 24), following)
-            following = item
-        return following
-
-    def suspended(self, *functions: tuple[str, int], generation: int = 2, exc_info: int | None = None,
-                  main: int | None = None) -> int:
+    def suspended(self, *functions: tuple[str, int], generation: int = 2, main: int | None = None) -> int:
         """A suspended greenlet with these functions, innermost first."""
         at = 0
         for name, line in reversed(functions):
@@ -89,7 +87,7 @@ class FakeGreenlets(FakePython):
         if "_PyInterpreterFrame" in self.layouts:
             frame = self.build.new("PyFrameObject", f_frame=at)
         self.build.put("PyObject", frame, ob_type=self.type_object("frame"))
-        return self.greenlet(generation, exc_info=self.handled() if exc_info is None else exc_info, frame=frame,
+        return self.greenlet(generation, exc_info=self.tstate + 64, frame=frame,
                              main=self.main if main is None else main)
 
     def publish(self) -> None:
@@ -107,4 +105,4 @@ class FakeGreenlets(FakePython):
         self.publish()
         objects = Objects(self.memory, self.layouts)
         return GreenletReader(self.memory, self.layouts, objects, FrameReader(self.memory, self.layouts, objects),
-                              self.interp, self.runtime_address, [self.tstate])
+                              self.interp, self.runtime_address, {self.tstate: PTHREAD})

@@ -6,7 +6,7 @@ import pytest
 
 from gdbext.cpython.greenlets import Greenlet
 from gdbext.errors import CorruptStructure, GdbextError, UnknownLayout
-from tests.support.fake_greenlets import VERSIONS, FakeGreenlets
+from tests.support.fake_greenlets import PTHREAD, VERSIONS, FakeGreenlets
 
 #: Whether a greenlet points back to its object at the beginning, as since 3.1, or at its end.
 LAYOUTS = [("3.5.6", True), ("3.0.3", False)]
@@ -27,7 +27,7 @@ def test_states_threads_and_frames(version: str, release: str, back: bool) -> No
     fake = FakeGreenlets(version, release, back)
     derived = fake.type_object("Worker", tp_base=fake.kind)
     suspended = fake.suspended(("leave", 5), ("work", 9), generation=0)
-    handles = fake.suspended(("leave", 5), generation=3, exc_info=fake.handled(1, 2))
+    handles = fake.suspended(("leave", 5), generation=3)
     current = fake.greenlet(1, derived, main=fake.main)
     dead = fake.greenlet(start=0, main=fake.main)
     new = fake.greenlet(kind=derived, start=0, stop=0)
@@ -54,19 +54,19 @@ def test_greenlet_of_an_ended_thread_has_no_thread_although_another_has_its_thre
     assert (greenlets[ended].state, greenlets[ended].is_main) == ("dead", True)
 
 
-def test_thread_state_that_greenlets_of_two_threads_name_is_nobodys(fake: FakeGreenlets) -> None:
-    first = fake.suspended(("leave", 5))
-    other = fake.greenlet(stop=(1 << 64) - 1, start=1)
-    second = fake.suspended(("leave", 5), main=other)
+def test_greenlet_of_a_thread_that_fork_has_left_behind_has_no_thread(fake: FakeGreenlets) -> None:
+    # its main greenlet still has the state of the thread, but no thread has that
+    left_behind = fake.greenlet(stop=(1 << 64) - 1, start=1, thread_state=0x6666_0000)
+    at = fake.suspended(("leave", 5), main=left_behind)
     greenlets = found(fake)
-    assert [greenlets[each].tstate for each in (first, second)] == [None, None]
+    assert (greenlets[at].tstate, greenlets[left_behind].tstate) == (None, None)
 
 
-def test_handled_exceptions_in_a_circle_name_no_thread(fake: FakeGreenlets) -> None:
-    item = fake.build.alloc(64)
-    fake.memory.u64(item + (8 if fake.version_tuple >= (3, 11) else 24), item)
-    at = fake.suspended(("leave", 5), exc_info=item)
-    assert found(fake)[at].tstate is None
+@pytest.mark.parametrize("table", [0, 0x10, 0x7777_0000])
+def test_thread_whose_thread_local_memory_is_unreadable_is_nobodys(fake: FakeGreenlets, table: int) -> None:
+    fake.memory.u64(PTHREAD + 8, table)
+    at = fake.suspended(("leave", 5))
+    assert (found(fake)[at].state, found(fake)[at].tstate) == ("suspended", None)
 
 
 @pytest.mark.parametrize("wrong", [

@@ -32,6 +32,12 @@ def test_stacks_can_be_left_out() -> None:
     assert "Job.work" not in text(asyncio(), "none")
 
 
+def test_current_greenlet_without_a_thread_does_not_run() -> None:
+    left = Greenlet(0x30, "Worker", None, "current")
+    assert text(replace(gil_deadlock(), greenlets=(left,))).splitlines()[1] == (
+        "  Greenlet 0x30 (Worker) was the last one that its thread ran")
+
+
 def test_thread_that_only_has_its_own_greenlet_is_not_shown() -> None:
     alone = Greenlet(0x30, "greenlet.greenlet", 1, "current", is_main=True)
     assert text(replace(gil_deadlock(), greenlets=(alone,))) == ""
