@@ -18,6 +18,7 @@ from gdbext.holders.locks import FoundLocks, find_locks
 from gdbext.model import (
     Crash,
     Deadlock,
+    Greenlet,
     Local,
     Lock,
     MixedStack,
@@ -34,6 +35,7 @@ from gdbext.stacks.mixed import MixedStacks
 from gdbext.threads.code import read_code
 from gdbext.threads.findings import Findings
 from gdbext.threads.gone import GoneOwners
+from gdbext.threads.greenlets import find_greenlets
 from gdbext.threads.interrupted import restore_interrupted
 from gdbext.threads.python_side import TargetWithTypes, read_python_side
 from gdbext.threads.restarted import find_restarted_waits
@@ -165,16 +167,22 @@ class Snapshot:
     def tasks(self) -> AsyncioTasks:
         """Event loops and tasks of asyncio. A report made afterwards includes what could not be read of them."""
         return find_tasks(self._target.memory, self._python.pythons, self._python.number_of_tstate,
-                          self._code.modules, self._findings)
+                          self._python.asyncio, self._findings)
+
+    @functools.cached_property
+    def greenlets(self) -> tuple[Greenlet, ...]:
+        """The greenlets of the package `greenlet`. A report made afterwards includes what could not be read of them."""
+        return find_greenlets(self._python, self._findings)
 
     def judged_report(self, stacks: Callable[[Thread], bool]) -> Report:
-        """Make the report with all that its verdict rests on: tasks of asyncio, and stacks where no lock explains it.
+        """Make the report with all that its verdict rests on: tasks, greenlets, stacks where no lock explains it.
 
         :param stacks: as in `report`.
         """
-        asyncio = self.tasks()
+        asyncio, greenlets = self.tasks(), self.greenlets
         report = self.report(stacks if self._deadlocks else lambda thread: True)
-        return replace(report, event_loops=asyncio.loops, tasks=asyncio.tasks, task_cycles=asyncio.cycles)
+        return replace(report, event_loops=asyncio.loops, tasks=asyncio.tasks, task_cycles=asyncio.cycles,
+                       greenlets=greenlets)
 
     def report(self, stacks: Callable[[Thread], bool], looked_up: Lock | None = None) -> Report:
         """Make the report.

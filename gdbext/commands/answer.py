@@ -20,6 +20,7 @@ from gdbext.narrate.verdict import sentence
 from gdbext.narrate.words import plain
 from gdbext.render.crash import crash_page
 from gdbext.render.dot import as_dot
+from gdbext.render.greenlets import greenlet_list
 from gdbext.render.source import SourceFiles
 from gdbext.render.source_access import EVERYBODY, SourceAccess, User
 from gdbext.render.style import Style
@@ -31,7 +32,7 @@ from gdbext.verdict.judge import verdict_of
 
 #: Mistakes of gdbext, which must not prevent the rest of a report.
 INTERNAL = (AssertionError, AttributeError, ArithmeticError, LookupError, TypeError, ValueError, RecursionError)
-_PARTS = ("runtimes", "threads", "locks", "deadlocks", "tasks", "crash", "problems")
+_PARTS = ("runtimes", "threads", "locks", "deadlocks", "tasks", "greenlets", "crash", "problems")
 #: How many characters of a source line the answer has.
 _SOURCE_LINE = 1_000
 
@@ -74,7 +75,7 @@ def answer(report: Report, incomplete: GdbextError | None, files: SourceFiles, s
         crash = crash_page(TextRenderer(replace(report, problems=(), notes=()), style, source), report.crash)
     if report.event_loops:
         tasks = TaskTree(report, renderer, stacks).render()
-    text = renderer.threads(None, each, stacks, crash, tasks)
+    text = renderer.threads(None, each, stacks, crash, tasks, greenlet_list(report, renderer, stacks))
     text = style.wrap(text + "".join(f"Note: {note}\n" for note in files.notes()))
     verdict = verdict_of(report)
     return {

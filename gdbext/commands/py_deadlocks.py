@@ -11,6 +11,7 @@ from gdbext.commands.arguments import FAIL, JSON, Option, seconds
 from gdbext.commands.base import Command, Result, filter_report
 from gdbext.errors import GdbextError
 from gdbext.model import Report
+from gdbext.render.greenlets import greenlet_list
 from gdbext.render.tasks import TaskTree
 from gdbext.render.text import TextRenderer
 from gdbext.snapshot import Snapshot
@@ -26,7 +27,7 @@ its holder. Every cycle is shown with the source lines at which its threads wait
 followed by the threads that are stuck behind a cycle and the locks whose owner no
 longer exists. If there is no deadlock, the verdict says what the program waits for: a
 child process, the other end of a pipe or socket, a queue, a pool, an asyncio task that
-blocks its event loop. Event loops are shown with their tasks.
+blocks its event loop. Event loops are shown with their tasks, greenlets with their stacks.
 
 Each statement about a holder has its evidence: "recorded" (the lock itself records the
 owner), "derived" (from the interpreter's state) or "inferred" (from circumstances that
@@ -68,11 +69,12 @@ def _result(report: Report) -> Result:
     shown = report
     if report.deadlocks:
         shown = replace(filter_report(report, involved, locks), verdict=verdict_of(report))
-    parts = ("runtimes", "threads", "locks", "deadlocks", *(("tasks",) if report.event_loops else ()), "problems")
+    parts = ("runtimes", "threads", "locks", "deadlocks", *(("tasks",) if report.event_loops else ()), "greenlets",
+             "problems")
 
     def text(renderer: TextRenderer) -> str:
         tasks = TaskTree(report, renderer, "top").render() if report.event_loops else ""
-        return renderer.deadlocks(tasks=tasks)
+        return renderer.deadlocks(tasks=tasks, greenlets=greenlet_list(report, renderer, "top"))
 
     return Result(shown, parts, text, report)
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from gdbext.commands.arguments import JSON, Option, file_name, thread_numbers
 from gdbext.commands.base import Command, Result
 from gdbext.render.dot import as_dot
+from gdbext.render.greenlets import greenlet_list
 from gdbext.render.tasks import TaskTree
 from gdbext.render.text import TextRenderer
 from gdbext.snapshot import Snapshot
@@ -33,7 +34,7 @@ once, with all their numbers and names.
   --tasks         Also show asyncio tasks (CPython 3.7 and later): a tree for each event
                   loop, in which a task is the parent of the tasks that it awaits. Each
                   has its coroutines and what it waits for (a lock, a queue, a sleep).
-                  Cycles of tasks follow.
+                  Cycles of tasks follow. Also show greenlets (of gevent, for example).
   --dot FILE      Write the wait-for graph to FILE in Graphviz format.
   --json          Print one JSON document (schema gdbext/1) and nothing else.
 
@@ -62,11 +63,12 @@ def _run(snapshot: Snapshot, arguments: Namespace, addresses: Sequence[int]) -> 
         replace(thread, stack=(), parts=(), unmerged=None) if stacks == "none" else thread
         for thread in report.threads if thread.number in wanted or thread.number in involved))
     has_tasks = arguments.tasks or bool(report.event_loops)
-    parts = ("runtimes", "threads", "locks", "deadlocks", *(("tasks",) if has_tasks else ()), "problems")
+    parts = ("runtimes", "threads", "locks", "deadlocks", *(("tasks",) if has_tasks else ()), "greenlets", "problems")
 
     def text(renderer: TextRenderer) -> str:
         tasks = TaskTree(report, renderer, stacks).render() if arguments.tasks else ""
-        return renderer.threads(chosen if arguments.rest else None, arguments.each, stacks, tasks)
+        greenlets = greenlet_list(report, renderer, stacks) if arguments.tasks else ""
+        return renderer.threads(chosen if arguments.rest else None, arguments.each, stacks, tasks, greenlets)
 
     return Result(shown, parts, text, report, files)
 

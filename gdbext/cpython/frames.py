@@ -152,6 +152,17 @@ class FrameReader:
         places = self._walk(at, limit=1)[0]
         return next((RawFrame(found, *place) for found, place in places.items() if place is not None), None)
 
+    def of_frame_object(self, address: int) -> list[RawFrame]:
+        """The frame of a frame object (``PyFrameObject *``) and its callers, innermost first, of code that waits.
+
+        :raises GdbextError: a frame cannot be read.
+        """
+        at = address if self._has_frame_objects else self._objects.read_member("PyFrameObject", address, "f_frame")
+        places, _, _, problem = self._walk(at)
+        if problem is not None:
+            raise CorruptStructure(address, problem)
+        return [RawFrame(found, *place) for found, place in places.items() if place is not None]
+
     def resumed(self, raw: RawFrame) -> RawFrame:
         """The frame of a suspended generator, at the instruction where it will be resumed if a handler covers that."""
         # 3.12 notes the instruction that yields, which has a handler of its own; later ones the one after it

@@ -9,7 +9,7 @@ Sources: CPython 3.7, 3.11, 3.13 and 3.14 Modules/_asynciomodule.c, Lib/asyncio/
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Final
 
@@ -130,7 +130,7 @@ def _check_task_size(layouts: Layouts, size: int) -> None:
 
 
 class AsyncioReader:
-    """Reads asyncio in one interpreter.
+    """Reads asyncio in one interpreter. What it has read of a task it remembers, because several parts of a report ask.
 
     :param interpreter: ``PyInterpreterState *``.
     :raises UnknownLayout: the layouts do not describe asyncio's tasks, or this CPython keeps them otherwise.
@@ -157,7 +157,8 @@ class AsyncioReader:
 
     # -- lists of tasks and loops ----------------------------------------------------------------------------
 
-    def tasks(self, tstates: Sequence[int]) -> tuple[list[int], list[str]]:
+    @remembered
+    def tasks(self, tstates: tuple[int, ...]) -> tuple[list[int], list[str]]:
         """The tasks (``PyObject *``) that asyncio has recorded, also finished ones, and problems in reading them.
 
         Since CPython 3.14 thread states and the interpreter list the unfinished tasks of the C implementation. Other
@@ -286,6 +287,7 @@ class AsyncioReader:
         names = self._objects.type_names(address)
         return "Task" in names and "Future" in names[names.index("Task"):]
 
+    @remembered
     def task(self, address: int) -> TaskState:
         """Decode a task (``PyObject *``).
 
@@ -328,6 +330,7 @@ class AsyncioReader:
 
     # -- frames of a task ------------------------------------------------------------------------------------
 
+    @remembered
     def await_chain(self, coroutine: int) -> AwaitChain:
         """The frames of a suspended task, from its coroutine (``PyObject *``) to the innermost awaited one."""
         found: dict[int, RawFrame] = {}

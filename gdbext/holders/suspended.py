@@ -1,8 +1,9 @@
-"""Finds the locks that suspended coroutines and generators hold in their `with` blocks.
+"""Finds the locks that suspended coroutines, generators and greenlets hold in their `with` blocks.
 
 Such a frame is in no thread's stack. A task's coroutine can only be resumed by the thread that runs the task's event
-loop. A generator can only be resumed by a thread that has a reference to it: if all of its references are in the
-frames of one thread, by that thread. That thread is then the holder of the lock.
+loop, and a greenlet by the thread that started it. A generator can only be resumed by a thread that has a reference to
+it: if all of its references are in the frames of one thread, by that thread. That thread is then the holder of the
+lock.
 """
 
 from __future__ import annotations
@@ -11,12 +12,13 @@ import itertools
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from gdbext.cpython.frames import RawFrame
+from gdbext.cpython.greenlets import SUSPENDED
 from gdbext.cpython.runtime import InterpreterState
 from gdbext.cpython.taken import TakenLock
-from gdbext.cpython.tasks import GENERATORS, PENDING, AsyncioReader, AwaitChain, uses_asyncio, with_asyncio_offsets
+from gdbext.cpython.tasks import GENERATORS, PENDING, AsyncioReader, AwaitChain
 from gdbext.errors import GdbextError, if_unreadable
 from gdbext.holders.references import References
 from gdbext.model import DERIVED, PyFrame
@@ -36,11 +38,13 @@ _MAX_TASKS = 20_000
 _MAX_OBJECTS = 100_000
 #: Most suspended frames that are read in all.
 _MAX_FRAMES = 100_000
+#: What is suspended.
+_What = Literal["task", "generator", "greenlet"]
 
 
 @record
 class _Suspended:
-    """Coroutines or generators that run one another, all suspended; `stack` has their frames, innermost first.
+    """Coroutines or generators that run one another, or a greenlet, suspended; `stack` has the frames, innermost first.
 
     `threads` are the numbers of threads that can resume them, and `only` whether just one thread can.
     """
@@ -48,7 +52,7 @@ class _Suspended:
     reader: Reader
     stack: tuple[RawFrame, ...]
     threads: tuple[int, ...]
-    of_task: bool
+    what: _What
     only: bool
 
 
@@ -63,7 +67,7 @@ class SuspendedTaker:
     threads: tuple[int, ...]
     taken: TakenLock
     at: PyFrame
-    of_task: bool
+    what: _What
     only: bool
     doubtful: bool
 
@@ -88,7 +92,7 @@ class SuspendedFrames:
             if again is not None:
                 doubtful = again.released or self._released_by_others(suspended, lock)
                 found.append(SuspendedTaker(suspended.threads, again, _place(suspended.stack, again.at),
-                                            suspended.of_task, suspended.only, doubtful))
+                                            suspended.what, suspended.only, doubtful))
         return found
 
     def certain(self, number: int, lock: SeenLock) -> SuspendedTaker | None:
@@ -129,13 +133,14 @@ class SuspendedFrames:
         return found
 
     def _of(self, python: Python, interpreter: InterpreterState) -> Iterator[tuple[_Suspended, Sequence[int]]]:
-        context, layouts = self._context, python.runtime.layouts
+        context = self._context
+        yield from self._of_greenlets(python, interpreter)
         try:
-            uses = uses_asyncio(python.objects, interpreter.address)
-            if uses:
-                layouts = with_asyncio_offsets(context.memory, layouts, python.runtime.module, context.code.modules)
-            asyncio = AsyncioReader(context.memory, layouts, python.objects, python.frames, interpreter.address)
-            tasks = list(self._of_tasks(python, asyncio, interpreter)) if uses else []
+            asyncio = context.python.asyncio(python, interpreter.address)
+            tasks = list(self._of_tasks(python, asyncio, interpreter)) if asyncio is not None else []
+            if asyncio is None:  # a generator is read in the same way
+                asyncio = AsyncioReader(context.memory, python.runtime.layouts, python.objects, python.frames,
+                                        interpreter.address)
         except GdbextError:
             return  # the tasks themselves are reported where they are shown
         yield from tasks
@@ -147,7 +152,7 @@ class SuspendedFrames:
     def _of_tasks(self, python: Python, asyncio: AsyncioReader,
                   interpreter: InterpreterState) -> Iterator[tuple[_Suspended, Sequence[int]]]:
         numbers, running = self._loops(asyncio, interpreter)
-        addresses = asyncio.tasks([tstate.address for tstate in interpreter.threads])[0]
+        addresses = asyncio.tasks(tuple([tstate.address for tstate in interpreter.threads]))[0]
         if len(addresses) > _MAX_TASKS:
             return
         for address in addresses:
@@ -158,7 +163,7 @@ class SuspendedFrames:
                     continue
                 chain = asyncio.await_chain(task.coroutine)
                 if self._is_suspended(asyncio, chain):
-                    yield self._suspended(python, chain, [number], True, True), chain.generators
+                    yield self._suspended(python, chain, [number], "task", True), chain.generators
             except GdbextError:
                 continue
 
@@ -202,7 +207,8 @@ class SuspendedFrames:
                 # the delegating generator has the only reference to the next one
                 only = len(numbers) == 1 and [python.objects.references(each) for each in chain.generators] == [
                     owned.get(address, 0), *itertools.repeat(1, len(chain.generators) - 1)]
-                yield self._suspended(python, chain, sorted(numbers), False, only), chain.generators
+                yield (self._suspended(python, chain, sorted(numbers), "generator", only),
+                       chain.generators)
             except GdbextError:
                 continue
 
@@ -214,15 +220,35 @@ class SuspendedFrames:
     def _owned(self, reader: Reader, raw: RawFrame) -> Collection[int]:
         return reader.frames.owned_values(raw)
 
-    # -- both ------------------------------------------------------------------------------------------------
+    # -- greenlets -------------------------------------------------------------------------------------------
+
+    def _of_greenlets(self, python: Python,
+                      interpreter: InterpreterState) -> Iterator[tuple[_Suspended, Sequence[int]]]:
+        side, locks = self._context.python, self._context.python_locks
+        reader = side.greenlets(python, interpreter)
+        try:
+            greenlets = reader.greenlets
+        except GdbextError:
+            return  # reported where they are shown
+        for greenlet in greenlets:
+            number = side.number_of_tstate.get(greenlet.tstate or 0)
+            if greenlet.state == SUSPENDED and number is not None:
+                try:
+                    stack = tuple(reader.stack(greenlet))
+                except GdbextError:
+                    continue
+                yield _Suspended(locks.reader(python), stack, (number,), "greenlet", True), [
+                    greenlet.address]
+
+    # -- coroutines and generators ---------------------------------------------------------------------------
 
     def _is_suspended(self, asyncio: AsyncioReader, chain: AwaitChain) -> bool:
         return chain.problem is None and bool(chain.frames) and all(map(asyncio.is_suspended, chain.generators))
 
-    def _suspended(self, python: Python, chain: AwaitChain, numbers: Sequence[int], of_task: bool,
+    def _suspended(self, python: Python, chain: AwaitChain, numbers: Sequence[int], what: _What,
                    only: bool) -> _Suspended:
         stack = tuple([python.frames.resumed(raw) for raw in reversed(chain.frames)])
-        return _Suspended(self._context.python_locks.reader(python), stack, tuple(numbers), of_task, only)
+        return _Suspended(self._context.python_locks.reader(python), stack, tuple(numbers), what, only)
 
 
 def _place(stack: Sequence[RawFrame], taken_at: PyFrame) -> PyFrame:
@@ -246,6 +272,6 @@ def inside_suspended(found: SeenLock, waiters: Collection[int], context: HolderC
     waits = number in waiters
     if taker.doubtful or (context.frames.released_by_others(number, found) if waits else taker.taken.unless_waiting):
         return replace(found, candidates=numbers, why=because("maybe-left-with-block"))
-    why = because("in-suspended-task" if taker.of_task else "in-suspended-generator",
-                  file=at.file, line=at.line, thread=number)
+    why = because("in-suspended-task" if taker.what == "task" else "in-suspended-greenlet" if taker.what == "greenlet"
+                  else "in-suspended-generator", file=at.file, line=at.line, thread=number)
     return replace(found, holders=held_by((number,), DERIVED, why, taken_at=taker.taken.at))

@@ -32,6 +32,7 @@ ThreadStatus = Literal["blocked", "running", "unknown"]
 PythonState = Literal["attached", "detached", "suspended"]
 GilStatus = Literal["held", "free", "disabled", "unknown"]
 TaskStatus = Literal["running", "pending", "done", "cancelled"]
+GreenletStatus = Literal["current", "suspended", "dead", "not started"]
 #: Whether a waiter needs all holders to release a lock, or any one of them.
 WaitFor = Literal["all", "any"]
 ProblemKind = Literal["unreadable", "not recorded", "not applicable", "ambiguous"]
@@ -452,6 +453,23 @@ class EventLoop:
 
 
 @record
+class Greenlet:
+    """A greenlet of the package `greenlet`; `kind` is its class.
+
+    `thread` is the only one that can run it; None if that has ended, or if the greenlet has not started. `is_main`: it
+    is the thread's own greenlet, which exists from the start. `stack` has the frames of a suspended greenlet, innermost
+    first. The stack of the current one is its thread's.
+    """
+
+    address: int
+    kind: str
+    thread: int | None
+    state: GreenletStatus
+    is_main: bool = False
+    stack: tuple[PyFrame, ...] = ()
+
+
+@record
 class Report:
     """The result of one snapshot of a target. Commands show parts of it."""
 
@@ -470,6 +488,8 @@ class Report:
     tasks: tuple[Task, ...] = ()
     #: addresses of tasks each of which waits for the next, and the last for the first
     task_cycles: tuple[tuple[int, ...], ...] = ()
+    #: greenlets, where they were asked for
+    greenlets: tuple[Greenlet, ...] = ()
     crash: Crash | None = None
     #: where the report has less than what its verdict rests on; else `verdict.judge` makes it
     verdict: Verdict | None = None

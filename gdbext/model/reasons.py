@@ -25,8 +25,8 @@ ReasonCode = Literal[
     "libc-not-loaded", "libc-version-unknown", "musl-not-decoded", "table-of-other-version",
     # threads/: files, thread states, GILs
     "build-differs", "file-does-not-fit", "finalizing", "frames-unlisted", "frames-without-description",
-    "frames-without-file", "gil-claimed-by-others", "holder-was-asked", "other-python", "owner-in-no-list",
-    "owner-tstate-gone", "runtime-not-initialised", "runs-take-gil", "tids-unknown",
+    "frames-without-file", "gil-claimed-by-others", "greenlets-not-judged", "holder-was-asked", "other-python",
+    "owner-in-no-list", "owner-tstate-gone", "runtime-not-initialised", "runs-take-gil", "tids-unknown",
     # threads/gone.py: owners that are not threads of the process; the first three are those of `Lock.orphan`
     "thread-exited", "left-behind-by-fork", "not-a-living-thread",
     "forked-by-other-thread", "not-a-descriptor", "not-a-tid", "owner-descriptor", "owner-maybe-unread",
@@ -63,9 +63,9 @@ ReasonCode = Literal[
     "other-end-not-searched", "process", "process-running", "this-process", "watches", "watches-nothing",
     # holders/
     "as-many-others", "descriptor-in-use", "foreign-owner", "guard-in-frame", "in-locker-block", "in-shared-generator",
-    "in-suspended-generator", "in-suspended-task", "maybe-inside", "maybe-not-arrived", "nobody-inside",
-    "only-thread-inside", "owner-called-fork", "proven-by-code", "proven-readers", "readers-not-recorded",
-    "several-proven", "too-many-readers",
+    "in-suspended-generator", "in-suspended-greenlet", "in-suspended-task", "maybe-inside", "maybe-not-arrived",
+    "nobody-inside", "only-thread-inside", "owner-called-fork", "proven-by-code", "proven-readers",
+    "readers-not-recorded", "several-proven", "too-many-readers",
     # stacks/
     "eval-in-no-frame", "evals-in-one-frame", "frame-counts-differ", "python-stack-cut",
     # schema/

@@ -129,6 +129,9 @@ _WORDINGS: Mapping[ReasonCode, Wording] = {
     "frames-without-file": "its native stack beyond {file}, which is missing",
     "gil-claimed-by-others": lambda holder, others: (
         f"the GIL records thread state {holder:#x} as its holder, but {', '.join(map(hex, others))} claims to hold it"),
+    "greenlets-not-judged": lambda count: (
+        f"{count:,} greenlet{'s are' if count != 1 else ' is'} suspended; what greenlets wait for is not decoded, so a "
+        "deadlock among them is not found"),
     "holder-was-asked": "the holder was asked to release the GIL, and no other thread can have asked",
     "other-python": "{name} in {module} is not decoded",
     "owner-in-no-list": "thread state {tstate:#x} holds it, but is in no interpreter's list",
@@ -183,6 +186,9 @@ _WORDINGS: Mapping[ReasonCode, Wording] = {
         "resume"),
     "in-suspended-generator": lambda file, line, thread: (
         f"inside a `with` block of the lock in a generator suspended at {_place(file, line)}, which only thread "
+        f"{thread} can resume"),
+    "in-suspended-greenlet": lambda file, line, thread: (
+        f"inside a `with` block of the lock in a greenlet suspended at {_place(file, line)}, which only thread "
         f"{thread} can resume"),
     "in-suspended-task": lambda file, line, thread: (
         f"inside a `with` block of the lock in a coroutine suspended at {_place(file, line)}, which only thread "

@@ -216,9 +216,9 @@ class TextRenderer:
         lines += [f"Next: {step}", ""] if step else []
         return "\n".join(lines)
 
-    def deadlocks(self, stacks: str = "full", tasks: str = "") -> str:
-        """The verdict, with the frames that explain it, the text of tasks, then notes and problems."""
-        return _joined([self.verdict(stacks), tasks, "\n".join(self.problems())])
+    def deadlocks(self, stacks: str = "full", tasks: str = "", greenlets: str = "") -> str:
+        """The verdict, with the frames that explain it, the texts of tasks and greenlets, then notes and problems."""
+        return _joined([self.verdict(stacks), tasks, greenlets, "\n".join(self.problems())])
 
     def _list(self, title: str, entries: Sequence[Words]) -> list[str]:
         """Entries below their title; a single one beside it."""

@@ -215,6 +215,13 @@ _TASK = shape(
     model.Task, id=field("address", ADDRESS), name=TEXT_OR_NONE, loop=ADDRESS, thread=NUMBER_OR_NONE,
     state=one_of(model.TaskStatus), stack=each(_PY_FRAME), awaits=_AWAITED, awaited_by=ADDRESSES)
 
+# -- greenlets -------------------------------------------------------------------------------------------------------
+
+_GREENLET = each(shape(
+    model.Greenlet, id=field("address", ADDRESS), kind=TEXT, thread=NUMBER_OR_NONE, state=one_of(model.GreenletStatus),
+    is_main=FLAG, stack=each(_PY_FRAME)))
+_GREENLETS = Codec(_GREENLET.read, lambda found: _GREENLET.write(found) or None)
+
 # -- crashes ---------------------------------------------------------------------------------------------------------
 
 _SENDER = Codec(shape(lambda pid, uid: (pid, uid), pid=NUMBER, uid=NUMBER).read,
@@ -276,6 +283,7 @@ PARTS_OF_REPORT = {
                        verdict=Codec(_VERDICT_ITSELF.read, _write_verdict, writes_record=True, default=None)),
     "tasks": shape(dict, event_loops=optional(each(_EVENT_LOOP), ()), tasks=optional(each(_TASK), ()),
                    task_cycles=optional(each(ADDRESSES), ())),
+    "greenlets": shape(dict, greenlets=or_absent(_GREENLETS, ())),
     "crash": shape(dict, crash=or_absent(Codec(_read_crash, _write_crash))),
     "problems": shape(dict, problems=each(_PROBLEM), notes=NOTES),
 }

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from gdbext.cpython.frames import FrameReader, PyStack
 from gdbext.cpython.gil import GilState
+from gdbext.cpython.greenlets import GreenletReader
 from gdbext.cpython.objects import Objects
 from gdbext.cpython.runtime import (
     InterpreterState,
@@ -18,6 +19,7 @@ from gdbext.cpython.runtime import (
     thread_names,
 )
 from gdbext.cpython.stop_the_world import not_stopped
+from gdbext.cpython.tasks import AsyncioReader, uses_asyncio, with_asyncio_offsets
 from gdbext.elf.dynamic import find_dynamic_symbol
 from gdbext.errors import GdbextError, RuntimeNotFound, if_unreadable
 from gdbext.inferior.protocol import Memory, Module, Target
@@ -256,6 +258,8 @@ class PythonSide:
         self._threads = threads
         self.pythons = pythons
         self.gils = gils
+        self._asyncio: dict[int, AsyncioReader] = {}
+        self._greenlets: dict[int, GreenletReader] = {}
         self.interpreter_code = InterpreterCode(code, [python.runtime.module for python in pythons])
         self.number_of_tstate = {tstate.address: number for number, thread in threads.items()
                                  for _, tstate in thread.tstates}
@@ -263,6 +267,29 @@ class PythonSide:
     def thread(self, number: int) -> PythonThread:
         """Python in a thread."""
         return self._threads.get(number, NO_PYTHON)
+
+    def asyncio(self, python: Python, interpreter: int) -> AsyncioReader | None:
+        """The reader of asyncio in an interpreter (``PyInterpreterState *``); None if that has not imported asyncio.
+
+        :raises GdbextError: asyncio is damaged, or not known in this CPython.
+        """
+        if interpreter not in self._asyncio and uses_asyncio(python.objects, interpreter):
+            self._asyncio[interpreter] = self._read_asyncio(python, interpreter)
+        return self._asyncio.get(interpreter)
+
+    def _read_asyncio(self, python: Python, interpreter: int) -> AsyncioReader:
+        layouts = with_asyncio_offsets(self._memory, python.runtime.layouts, python.runtime.module, self._code.modules)
+        return AsyncioReader(self._memory, layouts, python.objects, python.frames, interpreter)
+
+    def greenlets(self, python: Python, interpreter: InterpreterState) -> GreenletReader:
+        """The reader of greenlets in an interpreter, which keeps what it has read."""
+        known = self._greenlets.get(interpreter.address)
+        if known is None:
+            known = self._greenlets[interpreter.address] = GreenletReader(
+                self._memory, python.runtime.layouts, python.objects, python.frames, interpreter.address,
+                python.runtime.address, {tstate.address: tstate.thread_id for tstate in interpreter.threads
+                                             if tstate.thread_id})
+        return known
 
     def is_eval(self, pc: int) -> bool:
         """Whether a program counter is in the eval loop of any runtime."""

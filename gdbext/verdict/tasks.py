@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from gdbext.cpython.frames import RawFrame
 from gdbext.cpython.runtime import InterpreterState
-from gdbext.cpython.tasks import MAX_TASKS, PENDING, AsyncioReader, TaskState, uses_asyncio, with_asyncio_offsets
+from gdbext.cpython.tasks import MAX_TASKS, PENDING, AsyncioReader, TaskState
 from gdbext.cpython.with_blocks import WithBlocks
 from gdbext.errors import CorruptStructure, GdbextError, UnknownLayout
-from gdbext.inferior.protocol import Memory, Module
+from gdbext.inferior.protocol import Memory
 from gdbext.model import Awaited, EventLoop, ProblemKind, Task
 from gdbext.model.reasons import Reason, because, because_of
 from gdbext.record import record
@@ -74,20 +74,21 @@ class _Seen:
 
 
 def find_tasks(memory: Memory, pythons: Iterable[Python], number_of_tstate: Mapping[int, int],
-               modules: Sequence[Module], findings: Findings) -> AsyncioTasks:
+               reader_of: Callable[[Python, int], AsyncioReader | None], findings: Findings) -> AsyncioTasks:
     """All event loops and tasks of a target; what cannot be read is noted in the findings.
 
     :param number_of_tstate: ``PyThreadState *`` -> thread number.
-    :param modules: everything loaded.
+    :param reader_of: see `PythonSide.asyncio`.
     """
     loops: list[EventLoop] = []
     tasks: list[Task] = []
     for python in pythons:
         for interpreter in python.interpreters:
             try:
-                if not uses_asyncio(python.objects, interpreter.address):
+                reader = reader_of(python, interpreter.address)
+                if reader is None:
                     continue
-                asyncio = _Interpreter(memory, python, interpreter, number_of_tstate, modules, findings)
+                asyncio = _Interpreter(memory, python, interpreter, number_of_tstate, reader, findings)
                 tasks += asyncio.tasks()
                 loops += asyncio.loops()
             except GdbextError as error:
@@ -100,14 +101,13 @@ class _Interpreter:
     """asyncio in one interpreter."""
 
     def __init__(self, memory: Memory, python: Python, interpreter: InterpreterState,
-                 number_of_tstate: Mapping[int, int], modules: Sequence[Module], findings: Findings) -> None:
-        layouts, self._objects = python.runtime.layouts, python.objects
-        layouts = with_asyncio_offsets(memory, layouts, python.runtime.module, modules)
+                 number_of_tstate: Mapping[int, int], reader: AsyncioReader, findings: Findings) -> None:
+        self._objects = python.objects
         self._findings = findings
         self._frames = python.frames
-        self._withs = WithBlocks(memory, layouts, self._objects, self._frames)
-        self._reader = AsyncioReader(memory, layouts, self._objects, self._frames, interpreter.address)
-        self._tstates = [tstate.address for tstate in interpreter.threads]
+        self._withs = WithBlocks(memory, python.runtime.layouts, self._objects, self._frames)
+        self._reader = reader
+        self._tstates = tuple([tstate.address for tstate in interpreter.threads])
         self._by_pthread = {tstate.thread_id: tstate.address for tstate in interpreter.threads if tstate.thread_id}
         self._number_of_tstate = number_of_tstate
         self._unread = 0

@@ -23,6 +23,7 @@ from gdbext.model import (
     Fault,
     Finding,
     Gil,
+    Greenlet,
     Hold,
     Holder,
     InlinedCall,
@@ -232,6 +233,11 @@ def asyncio() -> Report:
     lock = Awaited(kind="asyncio.Lock", address=0x90, name="lock", holders=(0x10,))
     tasks = (Task(0x10, "a", 0x7000, 1, "pending", stack[:1], Awaited((0x20,), 2, timed=True), (0x20,)),
              Task(0x20, None, 0x7000, None, "running", (), lock))
+    greenlets = (Greenlet(0x30, "greenlet.greenlet", 1, "current", is_main=True),
+                 Greenlet(0x31, "Worker", 1, "suspended", stack=stack[:1]),
+                 Greenlet(0x32, "Worker", 1, "suspended", stack=stack[:1]),
+                 Greenlet(0x33, "Worker", None, "suspended"), Greenlet(0x34, "Worker", None, "dead"),
+                 Greenlet(0x35, "Worker", None, "not started"), Greenlet(0x36, "greenlet.greenlet", 2, "current", True))
     report = gil_deadlock()
     first = dataclasses.replace(
         report.threads[0], holds=(Hold(held.id, EXCLUSIVE, DERIVED, why, stack[0]),), stack=stack,
@@ -241,7 +247,7 @@ def asyncio() -> Report:
         variables=((Local("x", "int", "1"),), (), ()))
     return dataclasses.replace(report, threads=(first, *report.threads[1:]), locks=(*report.locks, held), tasks=tasks,
                                task_cycles=((0x10, 0x20),),
-                               event_loops=(EventLoop(0x7000, "_UnixSelectorEventLoop", 1),))
+                               event_loops=(EventLoop(0x7000, "_UnixSelectorEventLoop", 1),), greenlets=greenlets)
 
 
 def crashed() -> Report:

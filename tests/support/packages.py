@@ -31,6 +31,7 @@ _OF_VERSION = {
 #: The name in GDBEXT_REQUIRE of the packages with locks of their own, and the packages.
 LOCKS_NAME = "lock-packages"
 _LOCKS = {
+    **{f"greenlet-{release}": (f"greenlet=={release}",) for release in ("2.0.2", "3.0.3", "3.1.1", "3.2.5", "3.5.6")},
     "FastRLock": ("fastrlock==0.8.4", "lupa==2.8"),
     # the last that run with Debian's Qt
     "PyQt5": ("PyQt5==5.15.11", "PyQt5-sip==12.17.0"), "PyQt6": ("PyQt6==6.4.2", "PyQt6-sip==13.10.2"),

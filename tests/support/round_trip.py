@@ -9,7 +9,7 @@ from gdbext.schema.read import read_document
 from gdbext.schema.write import PARTS, as_json
 
 #: All parts that a document may have.
-ALL = (*PARTS, "tasks", "crash")
+ALL = (*PARTS, "tasks", "greenlets", "crash")
 
 
 def read_again(report: Report) -> Report:

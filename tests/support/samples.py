@@ -185,6 +185,8 @@ class Truth:
     deadlock: tuple[tuple[str, str, str | None], ...]
     stuck_behind: tuple[str, ...]
     left_out: tuple[str, ...] = ()
+    #: rows with the members id, kind, state, thread (a role) and stack (functions)
+    greenlets: tuple[dict[str, Any], ...] = ()
 
     def role_of(self, tid: int) -> str:
         """The role of the thread with this TID."""
@@ -233,6 +235,7 @@ class Truth:
             deadlock=tuple((waiter, lock, holder) for waiter, lock, holder in data["deadlock"]),
             stuck_behind=tuple(data["stuck_behind"]),
             left_out=tuple(data.get("left_out", ())),
+            greenlets=tuple(data.get("greenlets", ())),
         )
 
 

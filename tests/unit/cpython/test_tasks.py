@@ -38,7 +38,7 @@ def test_tasks_are_found_once(fake: FakeTasks) -> None:
     known = [fake.task(f"t{i}", coroutine) for i in range(20)]
     other = fake.task("other", coroutine, scheduled=False)
     fake.publish(others=[other, known[0]])
-    found, problems = fake.reader().tasks([fake.tstate])
+    found, problems = fake.reader().tasks((fake.tstate,))
     assert problems == []
     assert sorted(found) == sorted([*known, other])
 
@@ -49,7 +49,7 @@ def test_tasks_of_a_thread_that_has_ended_are_in_the_list_of_the_interpreter(ver
     left = fake.task("left", fake.coroutine("work"), scheduled=False)
     fake.publish()
     fake.list_of(fake.interpreter_list(), [left])
-    assert fake.reader().tasks([fake.tstate]) == ([left], [])
+    assert fake.reader().tasks((fake.tstate,)) == ([left], [])
 
 
 @pytest.mark.parametrize("version", ["3.12.1", "3.13.0"])
@@ -57,7 +57,7 @@ def test_tasks_that_run_eagerly(version: str) -> None:
     fake = FakeTasks(version)
     eager = fake.task("eager", fake.coroutine("work"), scheduled=False)
     fake.publish(eager=[eager])
-    assert fake.reader().tasks([fake.tstate]) == ([eager], [])
+    assert fake.reader().tasks((fake.tstate,)) == ([eager], [])
 
 
 @pytest.mark.parametrize("version", WITH_LISTS)
@@ -71,10 +71,10 @@ def test_tasks_in_the_c_module_only(version: str) -> None:
     fake.build.put("PyModuleObject", module, md_state=state)
     modules = fake.namespace(**{"asyncio.tasks": fake.module_object(), "_asyncio": module})
     fake.build.put("PyInterpreterState", fake.interp, modules=modules)
-    assert fake.reader().tasks([fake.tstate]) == ([foreign], [])
+    assert fake.reader().tasks((fake.tstate,)) == ([foreign], [])
     blocked = fake.namespace(**{"asyncio.tasks": fake.module_object(), "_asyncio": fake.none})
     fake.build.put("PyInterpreterState", fake.interp, modules=blocked)
-    assert fake.reader().tasks([fake.tstate]) == ([], []), "a blocked import is not a module"
+    assert fake.reader().tasks((fake.tstate,)) == ([], []), "a blocked import is not a module"
 
 
 @pytest.mark.parametrize("version", WITH_LISTS)
@@ -85,7 +85,7 @@ def test_damaged_list_keeps_the_tasks_before_it(version: str) -> None:
     fake.publish()
     offset = fake.layouts["TaskObj"].offset("task_node")
     fake.build.put("llist_node", known[2] + offset, prev=0x1234)
-    found, problems = fake.reader().tasks([fake.tstate])
+    found, problems = fake.reader().tasks((fake.tstate,))
     assert found == known[:3]
     assert problems == [f"a list of tasks is not linked back (at {known[2] + offset:#x})"]
 
@@ -97,7 +97,7 @@ def test_endless_list_is_cut(version: str, monkeypatch: pytest.MonkeyPatch) -> N
     coroutine = fake.coroutine("work")
     known = [fake.task(f"t{i}", coroutine) for i in range(80)]
     fake.publish()
-    found, problems = fake.reader().tasks([fake.tstate])
+    found, problems = fake.reader().tasks((fake.tstate,))
     assert found == known[:50]
     assert problems == ["there are more than 50 tasks"]
 
@@ -433,7 +433,7 @@ def test_damaged_memory_raises_only_gdbext_errors(fake: FakeTasks, seed: int) ->
         if readable(fake, at):
             fake.memory.u64(at, value)
     reader = fake.reader()
-    found, _ = reader.tasks([fake.tstate])
+    found, _ = reader.tasks((fake.tstate,))
     for address in {*found, *known}:
         try:
             state = reader.task(address)

@@ -38,7 +38,7 @@ PAGE = SCHEMA.with_name("json.md").read_text(encoding="utf-8")
 
 REPORTS = {"gil": gil_deadlock, "inferred": inferred_deadlock, "orphaned": orphaned, "healthy": healthy,
            "world": world_that_does_not_stop, "left behind": left_behind, "asyncio": asyncio, "crashed": crashed}
-ALL = (*PARTS, "tasks", "crash")
+ALL = (*PARTS, "tasks", "greenlets", "crash")
 #: Members that were added later, by object: documents of older versions lack them.
 LATER = {("gil", "orphan"), ("threads", "unmerged"), ("threads", "parts"), ("threads", "critical_sections"),
          ("stack", "locals"), ("taken_at", "qualified_name"), ("taken_at", "columns"), ("taken_at", "kind"),

@@ -8,6 +8,7 @@ import gdbext.verdict.tasks
 from gdbext.cpython.frames import FrameReader
 from gdbext.cpython.objects import Objects
 from gdbext.cpython.runtime import PythonRuntime, iter_interpreters
+from gdbext.cpython.tasks import AsyncioReader, uses_asyncio
 from gdbext.inferior.protocol import Module
 from gdbext.model import Awaited, EventLoop, Problem, Task, TaskStatus
 from gdbext.model.reasons import because
@@ -40,7 +41,13 @@ def python_of(fake: FakeTasks) -> Python:
 def look(fake: FakeTasks, number: int | None = 1) -> tuple[AsyncioTasks, list[Problem]]:
     findings = Findings()
     numbers = {fake.tstate: number} if number is not None else {}
-    return find_tasks(fake.memory, [python_of(fake)], numbers, [], findings), findings.problems
+    python = python_of(fake)
+
+    def reader_of(python: Python, interpreter: int) -> AsyncioReader | None:
+        return (AsyncioReader(fake.memory, fake.layouts, python.objects, python.frames, interpreter)
+                if uses_asyncio(python.objects, interpreter) else None)
+
+    return find_tasks(fake.memory, [python], numbers, reader_of, findings), findings.problems
 
 
 def one(fake: FakeTasks, name: str) -> Task:
