@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tests.support import gdb_session, samples
 from tests.support.interpreters import CHECKOUT
+from tests.support.launcher import environment
 from tests.support.report import Report
 
 
@@ -27,6 +28,10 @@ def test_pip_install_has_every_file(tmp_path: Path) -> None:
                 if path.is_file() and "__pycache__" not in path.parts}
 
     assert files(installed / "gdbext") == files(source / "gdbext")
+    # pytest finds the plugin by its entry point
+    told = subprocess.run([sys.executable, "-m", "pytest", "--help"], env=environment(PYTHONPATH=str(installed)),
+                          cwd=tmp_path, text=True, capture_output=True, check=True).stdout
+    assert "--gdbext-timeout" in told
     with samples.abba("mutex", tmp_path / "abba") as sample:
         session = gdb_session.batch(
             ["-p", str(sample.pid)], [f"source {installed / 'gdbext' / 'gdbext'}", "py-deadlocks --json"], load=False)

@@ -27,7 +27,8 @@ LAUNCHER = ("record", "errors", "model", "inferior", "elf", "verdict", "narrate"
 #: What is not of the standard library, and who may import it; `typing_extensions` is there for type checkers only.
 FOREIGN = {"gdb": "gdbext.debugger", "shtab": "gdbext.launcher", "tqdm": "gdbext.launcher",
            "jinja2": "gdbext.render.html", "markupsafe": "gdbext.render.html",
-           "pygments": "gdbext.render.style", "distributed": "gdbext.launcher.verbs.dask",
+           "pygments": "gdbext.render.style", "pytest": "gdbext.launcher.pytest_plugin",
+           "distributed": "gdbext.launcher.verbs.dask",
            "typing_extensions": "gdbext.record"}
 
 

@@ -79,7 +79,7 @@ def run(options: argparse.Namespace) -> int:
         from gdbext.render.html import html_page
 
         title = f"gdbext: process {tree.root} and its descendants"
-        write_file(options.html, html_page(_shown_targets(tree), title, classes.class_rows(found), _page_edges(tree)))
+        write_file(options.html, html_page(shown_targets(tree), title, classes.class_rows(found), page_edges(tree)))
     sys.stdout.flush()
     longest = max((seen.stopped for seen in tree.snapshots.values() if seen.stopped is not None), default=None)
     if longest is not None:
@@ -219,13 +219,14 @@ def text(tree: Tree, found: Triage) -> str:
     return "\n".join([*lines, *classes.failure_lines(found, "  ")])
 
 
-def _shown_targets(tree: Tree) -> list[Shown]:
+def shown_targets(tree: Tree) -> list[Shown]:
+    """The processes as `render.html` takes them."""
     return [replace(seen.for_page(), hint=seen.hint,
                     parent=tree.snapshots[parent].target if parent is not None and parent in tree.snapshots else None)
             for parent, seen in zip(tree.parents.values(), tree.snapshots.values())]
 
 
-def _page_edges(tree: Tree) -> list[dict[str, Any]]:
+def page_edges(tree: Tree) -> list[dict[str, Any]]:
     """The waits as `render.html` takes them."""
     within = {node for deadlock in tree.deadlocks for node in deadlock.members}
     return [{"waiter": tree.snapshots[node.pid].target, "holder": tree.snapshots[pid].target,
