@@ -89,14 +89,11 @@ def run(options: argparse.Namespace) -> int:
 
 
 def snapshot_tree(pid: int, options: Options) -> Tree:
-    """Take snapshots of a process and its descendants, except this process and its own descendants.
+    """Take snapshots of a process and its descendants, except those of `without_own`.
 
     :raises NoGdb: there is no GDB.
     """
-    parents = dict(process_tree(pid))
-    for own in [member for member, _ in process_tree(os.getpid())]:
-        if own != pid:
-            parents.pop(own, None)
+    parents = without_own(dict(process_tree(pid)))
     snapshots: dict[int, Snapshot] = {}
     progress = Progress(len(parents), name="gdbext report")
 
@@ -118,6 +115,13 @@ def snapshot_tree(pid: int, options: Options) -> Tree:
     scene = watch({member: snapshots[member].report for member in parents})
     return Tree(pid, parents, {member: snapshots[member] for member in parents}, apart, scene.waits,
                 tuple(find_deadlocks(scene.waits, scene.dead)), scene.blind)
+
+
+def without_own(parents: Mapping[int, int | None]) -> dict[int, int | None]:
+    """A tree of processes without this process and its descendants, unless the whole tree descends from it."""
+    own = {member for member, _ in process_tree(os.getpid())}
+    below = os.getpid() not in parents and own.issuperset(parents)
+    return {pid: parent for pid, parent in parents.items() if below or pid not in own}
 
 
 #: How many processes in trouble are listed first.

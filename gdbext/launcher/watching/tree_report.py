@@ -37,7 +37,7 @@ class TreeReport:
 
 
 def report_tree(pid: int, options: Options) -> TreeReport:
-    """Report on a process and its descendants, except this process and its own descendants.
+    """Report on a process and its descendants, except those of `family.without_own`.
 
     :raises GdbextError: there is no usable GDB where one is needed.
     """
@@ -64,9 +64,8 @@ def write_page(report: TreeReport, folder: str, name: str, title: str) -> str:
 
 
 def members(pid: int) -> dict[int, int | None]:
-    """A process and its descendants with their start times, except this process and its own descendants."""
-    own = {member for member, _ in process_tree(os.getpid())}
-    return {member: start_of(member) for member, _ in process_tree(pid) if member not in own}
+    """A process and its descendants with their start times, except those of `family.without_own`."""
+    return {member: start_of(member) for member in family.without_own(dict(process_tree(pid)))}
 
 
 def send(number: signal.Signals, processes: Iterable[tuple[int, int | None]]) -> None:

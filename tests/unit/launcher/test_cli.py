@@ -16,7 +16,7 @@ from gdbext.launcher.status import NO_ANSWER, NO_GDB
 from gdbext.launcher.verbs import completion, report
 from tests.support.interpreters import CHECKOUT
 
-VERBS = ("report", "attach", "triage", "dask", "install", "doctor", "completion")
+VERBS = ("report", "attach", "triage", "dask", "run", "install", "doctor", "completion")
 DOCUMENT = {"schema": "gdbext/1"}
 
 
@@ -145,7 +145,7 @@ def test_process_that_does_not_exist_has_the_same_status_in_every_verb(pid: str,
 
 #: A command line of each verb.
 LINES = {"report": ["report", "5"], "attach": ["attach", "5"], "triage": ["triage", "5"], "dask": ["dask", "tcp://x:1"],
-         "install": ["install"], "doctor": ["doctor"], "completion": ["completion", "bash"]}
+         "run": ["run", "--", "true"], "install": ["install"], "doctor": ["doctor"], "completion": ["completion", "bash"]}
 
 
 @pytest.mark.parametrize("error", [
