@@ -27,7 +27,7 @@ from gdbext.render.output_file import write_private
 from gdbext.render.style import wants_colour
 
 #: The modules of the verbs in the order of ``--help``. A module imports optional packages in `run` only.
-VERBS = ("report", "attach", "triage", "dask", "run", "install", "doctor", "completion")
+VERBS = ("report", "attach", "triage", "dask", "run", "watch", "install", "doctor", "completion")
 
 _DESCRIPTION = "Explains hangs and crashes of programs that mix Python with native code, without knowing GDB."
 _EXAMPLES = """\
@@ -36,6 +36,7 @@ examples:
   gdbext report core.4711         the same for a core; it may be compressed
   gdbext triage cores/            many cores, grouped by what happened
   gdbext run --after 10m -- CMD   start a program, and report when it hangs
+  gdbext watch 4711               report on each new hang
   gdbext attach 4711              GDB, with gdbext in it
   gdbext doctor                   whether all requirements are met
 
