@@ -7,24 +7,16 @@ this module in every session, so it imports the rest of gdbext only if that is n
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import subprocess
-import sys
 import time
 from collections.abc import Generator
 from typing import Any
 
 import pytest
 
-#: prctl(2): which process may trace this one where Yama allows only ancestors. Source: Linux 6.1
-#: include/uapi/linux/prctl.h.
-_PR_SET_PTRACER = 0x59616D61
 _PLUGIN = "gdbext-deadlines"
-# the package's folder must not come before Python's own folders
-_START = ("import sys; sys.path.insert(0, {home!r}); import gdbext; sys.path.append(sys.path.pop(0)); "
-          "from gdbext.launcher.watching.deadlines import main; main({pid}, {folder!r}, {ends})")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -192,16 +184,13 @@ class _Deadlines:
             self._deadline = None
 
     def _start(self) -> subprocess.Popen[str]:
-        from gdbext.launcher.snapshots.finding import HOME, environment
+        from gdbext.launcher.watching.helper import start_helper
 
         folder = self._config.getoption("gdbext_dir")
-        start = _START.format(home=str(HOME), pid=self._owner, ends=bool(self._config.getoption("gdbext_exit")),
-                              folder=None if folder is None else os.path.abspath(folder))
-        # a session of its own: Ctrl-C does not reach it
-        process = subprocess.Popen([sys.executable, "-I", "-c", start], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                   stderr=self._errors, env=environment(), text=True, start_new_session=True)
-        ctypes.CDLL(None).prctl(_PR_SET_PTRACER, ctypes.c_ulong(process.pid), 0, 0, 0)
-        return process
+        return start_helper("gdbext.launcher.watching.deadlines", self._owner,
+                            None if folder is None else os.path.abspath(folder),
+                            bool(self._config.getoption("gdbext_exit")), stdin=subprocess.PIPE,
+                            stdout=subprocess.PIPE, stderr=self._errors)
 
 
 def _of_marker(marker: pytest.Mark) -> float:

@@ -39,7 +39,7 @@ def watchers(pid: int) -> list[int]:
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):
-            if f"watching.deadlines import main; main({pid}," in path.read_text():
+            if f"watching.deadlines import main; main(*({pid}," in path.read_text():
                 found.append(int(path.parent.name))
     return found
 
