@@ -8,7 +8,6 @@ import signal
 from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
-from typing import Union
 
 from gdbext import model
 from gdbext.errors import BadDocument, GdbextError
@@ -69,7 +68,7 @@ class Report:
         return self._text
 
 
-def report(target: Union[int, str, os.PathLike[str]], *, executable: Path | None = None, gdb: str | None = None,
+def report(target: int | str | os.PathLike[str], *, executable: Path | None = None, gdb: str | None = None,
            timeout: float = 60.0, sysroot: Path | None = None, search: Sequence[Path] = (), debuginfod: bool = False,
            object_names: bool = True, without_gdb: bool = False, may_stop: bool = True) -> Report:
     """Report on a process or a core, as ``gdbext report`` does.
