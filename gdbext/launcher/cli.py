@@ -27,7 +27,7 @@ from gdbext.render.output_file import write_private
 from gdbext.render.style import wants_colour
 
 #: The modules of the verbs in the order of ``--help``. A module imports optional packages in `run` only.
-VERBS = ("report", "attach", "triage", "dask", "install", "doctor", "completion")
+VERBS = ("report", "attach", "triage", "dask", "run", "watch", "install", "doctor", "completion")
 
 _DESCRIPTION = "Explains hangs and crashes of programs that mix Python with native code, without knowing GDB."
 _EXAMPLES = """\
@@ -35,6 +35,8 @@ examples:
   gdbext report 4711              why process 4711 hangs, and what its threads do
   gdbext report core.4711         the same for a core; it may be compressed
   gdbext triage cores/            many cores, grouped by what happened
+  gdbext run --after 10m -- CMD   start a program, and report when it hangs
+  gdbext watch 4711               report on each new hang
   gdbext attach 4711              GDB, with gdbext in it
   gdbext doctor                   whether all requirements are met
 
@@ -292,6 +294,18 @@ def seconds(text: str) -> float:
         value = 0.0
     if not 0 < value <= 86400:
         raise argparse.ArgumentTypeError(f"{printable(text, 100)} is not a number of seconds from 0 to a day (86400)")
+    return value
+
+
+def duration(text: str) -> float:
+    """Parse a time such as 90, 90s, 10m or 2h; in seconds."""
+    scale = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}.get(text[-1:])
+    try:
+        value = float(text if scale is None else text[:-1]) * (scale or 1.0)
+    except ValueError:
+        value = 0.0
+    if not 0 < value <= 366 * 86400:
+        raise argparse.ArgumentTypeError(f"{printable(text, 100)} is not a time: 90s, 10m, 2h")
     return value
 
 

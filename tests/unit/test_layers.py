@@ -28,7 +28,8 @@ LAUNCHER = ("record", "errors", "model", "inferior", "elf", "verdict", "narrate"
 FOREIGN = {"gdb": "gdbext.debugger", "shtab": "gdbext.launcher", "tqdm": "gdbext.launcher",
            "capstone": "gdbext.arch.x86_64.disassembler",
            "jinja2": "gdbext.render.html", "markupsafe": "gdbext.render.html",
-           "pygments": "gdbext.render.style", "distributed": "gdbext.launcher.verbs.dask",
+           "pygments": "gdbext.render.style", "pytest": "gdbext.launcher.pytest_plugin",
+           "distributed": "gdbext.launcher.verbs.dask",
            "typing_extensions": "gdbext.record"}
 
 
@@ -64,7 +65,7 @@ def test_the_parser_sees_the_modules() -> None:
 def test_a_room_imports_only_rooms_before_it(module: str) -> None:
     room = layer(module).partition(".")[2]
     ours = {layer(name).partition(".")[2] for name in imported(module) if name.partition(".")[0] == "gdbext"}
-    if room == "__main__":
+    if room == "__main__" or module == "gdbext":
         assert ours <= {"launcher"}
     elif room == "launcher":
         assert ours <= {"", *LAUNCHER}
@@ -135,8 +136,8 @@ def test_the_launcher_runs_without_gdb() -> None:
                 "gdbext.narrate.classes", "gdbext.narrate.cluster", "gdbext.narrate.frames", "gdbext.narrate.names",
                 "gdbext.narrate.processes", "gdbext.narrate.reasons", "gdbext.narrate.verdict", "gdbext.narrate.words",
                 "gdbext.record", "gdbext.render.escape", "gdbext.render.html", "gdbext.render.output_file",
-                "gdbext.render.plain_text", "gdbext.render.shown", "gdbext.render.style", "gdbext.schema.read",
-                "gdbext.verdict.graph", "gdbext.verdict.judge"}, module
+                "gdbext.render.plain_text", "gdbext.render.shown", "gdbext.render.style", "gdbext.render.text",
+                "gdbext.schema.read", "gdbext.schema.write", "gdbext.verdict.graph", "gdbext.verdict.judge"}, module
 
 
 # -- members --------------------------------------------------------------------------------------------------

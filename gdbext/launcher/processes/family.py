@@ -79,7 +79,7 @@ def run(options: argparse.Namespace) -> int:
         from gdbext.render.html import html_page
 
         title = f"gdbext: process {tree.root} and its descendants"
-        write_file(options.html, html_page(_shown_targets(tree), title, classes.class_rows(found), _page_edges(tree)))
+        write_file(options.html, html_page(shown_targets(tree), title, classes.class_rows(found), page_edges(tree)))
     sys.stdout.flush()
     longest = max((seen.stopped for seen in tree.snapshots.values() if seen.stopped is not None), default=None)
     if longest is not None:
@@ -89,14 +89,11 @@ def run(options: argparse.Namespace) -> int:
 
 
 def snapshot_tree(pid: int, options: Options) -> Tree:
-    """Take snapshots of a process and its descendants, except this process and its own descendants.
+    """Take snapshots of a process and its descendants, except those of `without_own`.
 
     :raises NoGdb: there is no GDB.
     """
-    parents = dict(process_tree(pid))
-    for own in [member for member, _ in process_tree(os.getpid())]:
-        if own != pid:
-            parents.pop(own, None)
+    parents = without_own(dict(process_tree(pid)))
     snapshots: dict[int, Snapshot] = {}
     progress = Progress(len(parents), name="gdbext report")
 
@@ -118,6 +115,13 @@ def snapshot_tree(pid: int, options: Options) -> Tree:
     scene = watch({member: snapshots[member].report for member in parents})
     return Tree(pid, parents, {member: snapshots[member] for member in parents}, apart, scene.waits,
                 tuple(find_deadlocks(scene.waits, scene.dead)), scene.blind)
+
+
+def without_own(parents: Mapping[int, int | None]) -> dict[int, int | None]:
+    """A tree of processes without this process and its descendants, unless the whole tree descends from it."""
+    own = {member for member, _ in process_tree(os.getpid())}
+    below = os.getpid() not in parents and own.issuperset(parents)
+    return {pid: parent for pid, parent in parents.items() if below or pid not in own}
 
 
 #: How many processes in trouble are listed first.
@@ -219,13 +223,14 @@ def text(tree: Tree, found: Triage) -> str:
     return "\n".join([*lines, *classes.failure_lines(found, "  ")])
 
 
-def _shown_targets(tree: Tree) -> list[Shown]:
+def shown_targets(tree: Tree) -> list[Shown]:
+    """The processes as `render.html` takes them."""
     return [replace(seen.for_page(), hint=seen.hint,
                     parent=tree.snapshots[parent].target if parent is not None and parent in tree.snapshots else None)
             for parent, seen in zip(tree.parents.values(), tree.snapshots.values())]
 
 
-def _page_edges(tree: Tree) -> list[dict[str, Any]]:
+def page_edges(tree: Tree) -> list[dict[str, Any]]:
     """The waits as `render.html` takes them."""
     within = {node for deadlock in tree.deadlocks for node in deadlock.members}
     return [{"waiter": tree.snapshots[node.pid].target, "holder": tree.snapshots[pid].target,

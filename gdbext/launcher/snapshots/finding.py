@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import gdbext
@@ -20,7 +21,8 @@ HOME = Path(gdbext.__file__).resolve().parent.parent
 #: The oldest Python inside GDB that gdbext runs on.
 OLDEST_PYTHON = (3, 9)
 
-_INSTALL = "install one that has Python inside (Debian, Ubuntu: apt install gdb), or name it: --gdb FILE or $GDBEXT_GDB"
+_INSTALL = ("install one that has Python inside (Debian, Ubuntu: apt install gdb; without root: pip install "
+            "'gdbext[gdb]'), or name it: --gdb FILE or $GDBEXT_GDB")
 #: How long a GDB may take to print its version, in seconds.
 _PATIENCE = 20.0
 # marks the line that a GDB with Python prints, besides any other output
@@ -69,7 +71,9 @@ def names_gdb(named: str | None) -> bool:
 
 
 def find_gdb(named: str | None = None) -> str:
-    """Find the GDB to use: the one named, that of ``$GDBEXT_GDB``, or the first `gdb` on ``$PATH``.
+    """Find the GDB to use: the one named, that of ``$GDBEXT_GDB``, the first `gdb` on ``$PATH``, or that of the extra.
+
+    The extra ``gdbext[gdb]`` installs one beside the Python that runs gdbext.
 
     :raises NoGdb: there is none.
     """
@@ -80,6 +84,9 @@ def find_gdb(named: str | None = None) -> str:
     if names_gdb(named):
         by = "--gdb" if named else "$GDBEXT_GDB"
         raise NoGdb(f"{by} names {printable(wanted)}, which is not a program", _INSTALL)
+    found = shutil.which("gdb", path=os.path.dirname(sys.executable or ""))
+    if found is not None:
+        return os.path.abspath(found)
     raise NoGdb("there is no gdb on $PATH", _INSTALL)
 
 

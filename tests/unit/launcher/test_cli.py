@@ -16,7 +16,7 @@ from gdbext.launcher.status import NO_ANSWER, NO_GDB
 from gdbext.launcher.verbs import completion, report
 from tests.support.interpreters import CHECKOUT
 
-VERBS = ("report", "attach", "triage", "dask", "install", "doctor", "completion")
+VERBS = ("report", "attach", "triage", "dask", "run", "watch", "install", "doctor", "completion")
 DOCUMENT = {"schema": "gdbext/1"}
 
 
@@ -132,7 +132,8 @@ def test_file_that_does_not_exist_has_the_same_status_in_every_verb(line: str,
 
 
 @pytest.mark.usefixtures("fake_gdb")
-@pytest.mark.parametrize("line", ["report {}", "attach {}", "triage {}", "report --pid {}", "attach --pid {}"])
+@pytest.mark.parametrize("line", ["report {}", "attach {}", "triage {}", "watch {}", "report --pid {}",
+                                  "attach --pid {}"])
 @pytest.mark.parametrize("pid", ["0", "4194305", "99999999999999999999"])
 def test_process_that_does_not_exist_has_the_same_status_in_every_verb(pid: str, line: str,
                                                                        capsys: pytest.CaptureFixture[str]) -> None:
@@ -145,6 +146,7 @@ def test_process_that_does_not_exist_has_the_same_status_in_every_verb(pid: str,
 
 #: A command line of each verb.
 LINES = {"report": ["report", "5"], "attach": ["attach", "5"], "triage": ["triage", "5"], "dask": ["dask", "tcp://x:1"],
+         "run": ["run", "--", "true"], "watch": ["watch", "5"],
          "install": ["install"], "doctor": ["doctor"], "completion": ["completion", "bash"]}
 
 

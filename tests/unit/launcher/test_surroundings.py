@@ -53,6 +53,9 @@ def test_gdb_is_found_by_option_variable_and_path(tmp_path: Path, monkeypatch: p
     monkeypatch.setenv("PATH", "")
     with pytest.raises(NoGdb, match=r"no gdb on \$PATH"):
         find_gdb()
+    # that of the extra is beside the Python that runs gdbext
+    monkeypatch.setattr("sys.executable", str(tmp_path / "python"))
+    assert find_gdb() == str(one)
 
 
 def test_probe_reads_versions(tmp_path: Path) -> None:

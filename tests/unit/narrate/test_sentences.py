@@ -29,6 +29,10 @@ EXCEPTIONS: dict[str, tuple[str, ...]] = {
     "launcher/snapshots/containers.py": ("files of another container, read",),
     "launcher/snapshots/direct.py": ("import sys; sys.path",),
     "launcher/snapshots/finding.py": ("install one that has Python inside", "python\nimport json", '" + json.dumps('),
+    # about the program, test or command that was started, not about a report
+    "launcher/api.py": ("gdbext.launcher.watching.on_signal",), "launcher/pytest_plugin.py": ("",),
+    "launcher/verbs/run.py": ("has done nothing for ", "gdbext run: the page is "),
+    "launcher/watching/deadlines.py": ("",), "launcher/watching/helper.py": ("import sys; sys.path",),
     "launcher/verbs/dask.py": (" is not a Dask scheduler, or",),
     # every text is about the reader's own machine and files
     "launcher/snapshots/cores.py": ("",), "launcher/snapshots/rights.py": ("",), "launcher/verbs/doctor.py": ("",),

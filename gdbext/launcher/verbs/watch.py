@@ -1,0 +1,193 @@
+"""The verb `watch`: watches processes without pausing them, and reports on each new hang once."""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from gdbext.errors import GdbextError, UsageError
+from gdbext.launcher import targets
+from gdbext.launcher.cli import add_snapshot_options, duration, number, parse_options, say
+from gdbext.launcher.proc_files import start_of, state_of
+from gdbext.launcher.processes.tree import find_processes
+from gdbext.launcher.snapshots.classes import signature
+from gdbext.launcher.snapshots.snapshot import Options, Snapshot, Target, take_snapshot
+from gdbext.launcher.status import FOUND, NO_GDB, OUTSIDE, NoGdb, Unreadable, worst
+from gdbext.launcher.watching.activity import Stillness, read_times
+from gdbext.render.escape import printable
+from gdbext.render.output_file import write_private
+
+NAME = "watch"
+HELP = "watch processes, and report on each new hang once"
+DESCRIPTION = """\
+Samples how much time each thread uses, without pausing anything. Takes a report of a
+process in which nothing moves (or one thread burns and nothing else moves), confirms a
+hang with a second report, and hands it on: as text or JSON on standard output, as a
+page, to a command. The same hang of a process is not handed on again. Ends when all
+processes that are named by PID have ended."""
+EXAMPLES = """\
+examples:
+  gdbext watch 4711
+  gdbext watch --name 'celery.*worker' --for 10m --html /var/tmp/hangs --keep 20
+  gdbext watch 4711 --json --exec 'mail -s "$GDBEXT_PID hangs" ops@example.org'
+
+exit status: 0 no hang was found before the processes ended, 1 a hang that does not end
+by itself, 2 bad usage, 3 a process could not be read, 4 no GDB or a GDB without Python,
+5 a hang that may end when something outside of the process happens; the first of 1, 5,
+4, 3, 0 that occurs"""
+
+#: How long a process runs between a report and the one that confirms it, and how long a command may take, in seconds.
+_BETWEEN, _PATIENCE = 1.0, 300.0
+#: How many hangs of one process are remembered.
+_MANY = 100
+_PAGES = "hang-{pid}-{time}.html"
+
+
+@dataclass
+class _Watched:
+    """A process: its start time, its activity, since when it was still at its last report, and its known hangs."""
+
+    started: int
+    stillness: Stillness
+    reported: float | None = None
+    known: list[str] = field(default_factory=list)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the verb."""
+    parser.add_argument("pids", metavar="PID", nargs="*", type=targets.pid, help="the processes to watch")
+    parser.add_argument("--name", metavar="PATTERN", type=targets.pattern, help="every process whose command line "
+                        "or name contains a match of this regular expression, also those that start later")
+    parser.add_argument("--every", metavar="TIME", type=duration, default=60.0,
+                        help="how often processes are sampled (default: 60s)")
+    parser.add_argument("--for", metavar="TIME", type=duration, default=300.0, dest="still",
+                        help="how long nothing must have moved (default: 5m)")
+    parser.add_argument("--html", metavar="DIR", help="write each hang as a page into this folder")
+    parser.add_argument("--keep", metavar="N", type=number, default=100,
+                        help="with --html: how many pages are kept, the newest ones (default: 100)")
+    parser.add_argument("--json", action="store_true",
+                        help="print one JSON document per line, schema gdbext/1, instead of text")
+    parser.add_argument("--exec", metavar="CMD", dest="command", help="run this command of the shell for each hang, "
+                        "with the JSON on standard input, and $GDBEXT_PID, $GDBEXT_STATUS and $GDBEXT_HTML")
+    add_snapshot_options(parser, without_gdb=True)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Watch until the processes have ended; return the exit status."""
+    if bool(options.pids) == (options.name is not None):
+        raise UsageError("name either PIDs or a pattern", "gdbext watch PID, or gdbext watch --name PATTERN")
+    for each in options.pids:
+        if start_of(each) is None:
+            raise Unreadable(f"there is no process {each}", "`ps -e` lists the processes")
+    return _Watcher(options, parse_options(options)).run()
+
+
+class _Watcher:
+    """Watches processes until they have ended."""
+
+    def __init__(self, options: argparse.Namespace, how: Options,
+                 clock: Callable[[], float] = time.monotonic) -> None:
+        self._options, self._how, self._clock = options, how, clock
+        self._watched: dict[int, _Watched] = {}
+        self._statuses: set[int] = set()
+
+    def run(self) -> int:
+        while True:
+            begin = self._clock()
+            if not self._sample() and self._options.name is None:
+                return worst(self._statuses)
+            time.sleep(max(begin + self._options.every - self._clock(), 0.0))
+
+    def _sample(self) -> bool:
+        """Sample all processes and report on those that have become still; whether any is left."""
+        wanted = self._options.pids if self._options.name is None else find_processes(self._options.name)
+        for gone in set(self._watched) - set(wanted):
+            del self._watched[gone]
+        left = False
+        for pid in wanted:
+            started, now = start_of(pid), self._clock()
+            watched = self._watched.get(pid)
+            if started is None or state_of(pid) in ("Z", "X") or (
+                    watched is not None and watched.started != started and self._options.name is None):
+                self._watched.pop(pid, None)
+                continue
+            left = True
+            if watched is None or watched.started != started:
+                self._watched[pid] = _Watched(started, Stillness(functools.partial(read_times, [pid]), now, True))
+            elif watched.stillness.update(now) >= self._options.still and watched.reported != watched.stillness.since:
+                watched.reported = watched.stillness.since
+                self._examine(pid, watched)
+        return left
+
+    def _examine(self, pid: int, watched: _Watched) -> None:
+        """Report on a process that is still, if it hangs and this hang is new."""
+        first = self._take(pid)
+        if first.status not in (FOUND, OUTSIDE):
+            return
+        time.sleep(_BETWEEN)
+        second = self._take(pid)
+        if second.status != first.status or start_of(pid) != watched.started:
+            return
+        key = _key(second)
+        if key is None or key != _key(first) or key in watched.known:
+            return
+        watched.known = [*watched.known[1 - _MANY:], key]
+        self._statuses.add(second.status)
+        self._hand_on(pid, second)
+
+    def _take(self, pid: int) -> Snapshot:
+        seen = take_snapshot(Target(pid=pid), self._how)
+        if seen.status == NO_GDB:
+            raise NoGdb(seen.problem or "no GDB", seen.hint or "")
+        if seen.document is None and start_of(pid) is not None:
+            say(f"gdbext watch: {printable(seen.problem or 'no answer')}{'; ' if seen.hint else ''}{seen.hint or ''}")
+            self._statuses.add(seen.status)
+        return seen
+
+    def _hand_on(self, pid: int, seen: Snapshot) -> None:
+        page = self._write_page(pid, seen) if self._options.html is not None else ""
+        sys.stdout.write(f"{json.dumps(seen.document)}\n" if self._options.json else f"{seen.text}\n")
+        sys.stdout.flush()
+        if self._options.command is not None:
+            _execute(self._options.command, seen.document or {}, {
+                "GDBEXT_PID": str(pid), "GDBEXT_STATUS": str(seen.status), "GDBEXT_HTML": page})
+
+    def _write_page(self, pid: int, seen: Snapshot) -> str:
+        from gdbext.render.html import html_page
+
+        folder = Path(self._options.html).absolute()
+        path = folder / _PAGES.format(pid=pid, time=time.strftime("%Y%m%dT%H%M%SZ", time.gmtime()))
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            write_private(str(path), html_page([seen.for_page()], f"gdbext: {seen.target}"))
+            pages = sorted(folder.glob(_PAGES.format(pid="*", time="*")), key=lambda each: each.stat().st_mtime)
+            for old in pages[:-self._options.keep]:
+                old.unlink()
+        except OSError as error:
+            raise GdbextError(f"cannot write {printable(str(path))}: {error.strerror}", "name another folder") from None
+        return str(path)
+
+
+def _key(seen: Snapshot) -> str | None:
+    """What happened, to compare with other reports of the same process."""
+    return None if seen.report is None else signature(seen.report).key
+
+
+def _execute(command: str, document: Mapping[str, Any], variables: Mapping[str, str]) -> None:
+    """Run a command of the shell; a failure is a line of standard error."""
+    try:
+        done = subprocess.run(["/bin/sh", "-c", command], input=json.dumps(document).encode(), timeout=_PATIENCE,
+                              stdout=sys.stderr, env={**os.environ, **variables}, check=False)
+        if done.returncode:
+            say(f"gdbext watch: the command of --exec has ended with status {done.returncode}")
+    except (OSError, subprocess.TimeoutExpired) as error:
+        say(f"gdbext watch: the command of --exec: {printable(str(error), 300)}")

@@ -1,0 +1,85 @@
+"""Whether processes do anything, as /proc shows it: nothing is paused and no right is needed.
+
+The kernel counts the time that each thread was on a processor. A thread that waits for the GIL wakes every 5 ms without
+any progress, and servers have timers, so a thread counts as moving only if it uses more than `MOVING` of the time.
+Source: Linux Documentation/scheduler/sched-stats.rst, Documentation/filesystems/proc.rst.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+
+#: The share of time on a processor from which a thread moves, and from which it burns.
+MOVING, BURNING = 0.02, 0.5
+_NANOSECONDS = 1_000_000_000
+
+#: The time of each thread on a processor in nanoseconds, by PID and TID.
+Sample = Mapping[tuple[int, int], int]
+
+
+def read_times(pids: Iterable[int], root: str = "/proc") -> Sample:
+    """Read the times of all threads of processes; those that have ended are left out."""
+    found = {}
+    for pid in pids:
+        folder = f"{root}/{pid}/task"
+        try:
+            tids = os.listdir(folder)
+        except OSError:
+            continue
+        for tid in tids:
+            time = _read_time(f"{folder}/{tid}")
+            if time is not None:
+                found[pid, int(tid)] = time
+    return found
+
+
+def _read_time(folder: str) -> int | None:
+    try:
+        with open(f"{folder}/schedstat", "rb") as file:
+            return int(file.read(256).split()[0])
+    except (IndexError, ValueError):
+        return None
+    except OSError:
+        pass
+    try:  # a kernel without these statistics
+        with open(f"{folder}/stat", "rb") as file:
+            fields = file.read(4096).rpartition(b")")[2].split()
+        return (int(fields[11]) + int(fields[12])) * _NANOSECONDS // os.sysconf("SC_CLK_TCK")
+    except (OSError, IndexError, ValueError):
+        return None
+
+
+def is_still(before: Sample, after: Sample, seconds: float, may_burn: bool = False) -> bool:
+    """Whether no thread has moved between two samples.
+
+    :param seconds: the time between them.
+    :param may_burn: whether one thread may have burnt.
+    """
+    if before.keys() != after.keys() or seconds <= 0:
+        return False
+    shares = [(after[thread] - before[thread]) / _NANOSECONDS / seconds for thread in after]
+    moving = [share for share in shares if share > MOVING]
+    return not moving or may_burn and len(moving) == 1 and moving[0] > BURNING
+
+
+class Stillness:
+    """Since when a set of threads has been still.
+
+    :param read: reads a sample.
+    :param may_burn: as in `is_still`.
+    """
+
+    def __init__(self, read: Callable[[], Sample], now: float, may_burn: bool = False) -> None:
+        self._read, self._may_burn = read, may_burn
+        self._sample, self._at = read(), now
+        #: When the threads moved last, as far as it is known.
+        self.since = now
+
+    def update(self, now: float) -> float:
+        """Read another sample; return for how many seconds nothing has moved."""
+        sample = self._read()
+        if not is_still(self._sample, sample, now - self._at, self._may_burn):
+            self.since = now
+        self._sample, self._at = sample, now
+        return now - self.since

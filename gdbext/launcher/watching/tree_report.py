@@ -1,0 +1,81 @@
+"""One report on a process and its descendants, as text and as a page, and the end of such a tree."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from collections.abc import Iterable
+
+from gdbext.launcher.proc_files import start_of
+from gdbext.launcher.processes import family
+from gdbext.launcher.processes.tree import process_tree
+from gdbext.launcher.snapshots.classes import class_rows
+from gdbext.launcher.snapshots.snapshot import Options
+from gdbext.record import record
+from gdbext.render.escape import printable
+from gdbext.render.output_file import write_private
+
+
+@record
+class TreeReport:
+    """A report: its text, its page, and the exit status of the launcher for it."""
+
+    text: str
+    status: int
+    tree: family.Tree
+
+    def page(self, title: str) -> str:
+        """The page for browsers.
+
+        :raises MissingLibrary: there is no Jinja2.
+        """
+        from gdbext.render.html import html_page
+
+        return html_page(family.shown_targets(self.tree), title, class_rows(self.tree.triage),
+                         family.page_edges(self.tree))
+
+
+def report_tree(pid: int, options: Options) -> TreeReport:
+    """Report on a process and its descendants, except those of `family.without_own`.
+
+    :raises GdbextError: there is no usable GDB where one is needed.
+    """
+    tree = family.snapshot_tree(pid, options)
+    found = tree.triage
+    only = tree.snapshots.get(pid) if len(tree.snapshots) == 1 else None
+    if only is not None and only.document is not None:
+        text = only.text
+    else:
+        text = family.text(tree, found) + "\n"
+    return TreeReport(text, found.status, tree)
+
+
+def write_page(report: TreeReport, folder: str, name: str, title: str) -> str:
+    """Write the page of a report into a folder, which is created; return the path.
+
+    :param name: any text; it is changed to a valid name of a file.
+    :raises OSError: it cannot be written.
+    """
+    os.makedirs(folder, exist_ok=True)
+    path = os.path.join(os.path.abspath(folder), re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.")[-150:] + ".html")
+    write_private(path, report.page(printable(title, 300)))
+    return path
+
+
+def members(pid: int) -> dict[int, int | None]:
+    """A process and its descendants with their start times, except those of `family.without_own`."""
+    return {member: start_of(member) for member in family.without_own(dict(process_tree(pid)))}
+
+
+def send(number: signal.Signals, processes: Iterable[tuple[int, int | None]]) -> None:
+    """Send a signal to processes, except those that have ended and whose number may have another process now.
+
+    :param processes: PIDs with the start times.
+    """
+    for pid, started in processes:
+        if started is not None and start_of(pid) == started:
+            try:
+                os.kill(pid, number)
+            except OSError:
+                pass

@@ -1,0 +1,146 @@
+"""`gdbext watch` on real processes."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.interpreters import CHECKOUT
+from tests.support.launcher import environment
+
+HANGS = CHECKOUT / "tests" / "samples" / "hangs.py"
+PATIENCE = 60.0
+
+
+@contextlib.contextmanager
+def program(*arguments: str) -> Iterator[subprocess.Popen[str]]:
+    process = subprocess.Popen([sys.executable, *arguments], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    process.stdout.readline()
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+@contextlib.contextmanager
+def watch(*arguments: str, output: Path) -> Iterator[subprocess.Popen[bytes]]:
+    with open(output, "wb") as file:
+        process = subprocess.Popen([sys.executable, "-m", "gdbext", "watch", *arguments], env=environment(),
+                                   stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.DEVNULL)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def wait_for_lines(count: int, output: Path) -> list[str]:
+    end = time.monotonic() + PATIENCE
+    while len(lines := output.read_text().splitlines()) < count:
+        assert time.monotonic() < end, lines
+        time.sleep(0.05)
+    return lines
+
+
+def test_hang_is_handed_on_once_and_is_the_exit_status(tmp_path: Path) -> None:
+    output, pages = tmp_path / "output", tmp_path / "pages"
+    command = f'echo "$GDBEXT_PID $GDBEXT_STATUS $GDBEXT_HTML" >> {tmp_path}/executed; cat > {tmp_path}/document'
+    with program(str(HANGS), "deadlock") as hung, watch(
+            str(hung.pid), "--every", "0.3", "--for", "1", "--json", "--html", str(pages), "--exec", command,
+            output=output) as watcher:
+        (line,) = wait_for_lines(1, output)
+        document = json.loads(line)
+        assert document["verdict"]["kind"] == "deadlock"
+        time.sleep(4)
+        assert output.read_text() == f"{line}\n"
+        # it continues and is still again: the same hang
+        hung.send_signal(signal.SIGSTOP)
+        time.sleep(1)
+        hung.send_signal(signal.SIGCONT)
+        time.sleep(3)
+        assert output.read_text() == f"{line}\n"
+        assert "TracerPid:\t0\n" in Path(f"/proc/{hung.pid}/status").read_text()
+        hung.kill()
+        hung.wait()
+        assert watcher.wait(PATIENCE) == 1
+    (page,) = pages.iterdir()
+    assert (tmp_path / "executed").read_text() == f"{hung.pid} 1 {page}\n"
+    assert json.loads((tmp_path / "document").read_text()) == document
+    assert "DEADLOCK" in page.read_text()
+
+
+IDLE = "import time; print(flush=True); time.sleep(1000)"
+BURNS = "print(flush=True)\nwhile True: pass"
+
+
+@pytest.mark.parametrize("code", [IDLE, BURNS], ids=["idle", "burns"])
+def test_process_that_does_not_hang_is_not_handed_on(code: str, tmp_path: Path) -> None:
+    output = tmp_path / "output"
+    with program("-c", code) as process, watch(str(process.pid), "--every", "0.3", "--for", "1",
+                                               output=output) as watcher:
+        time.sleep(4)
+        assert watcher.poll() is None
+        process.kill()
+        process.wait()
+        assert watcher.wait(PATIENCE) == 0
+    assert output.read_text() == ""
+
+
+def test_processes_by_name_and_old_pages_are_removed(tmp_path: Path) -> None:
+    output, pages, mark = tmp_path / "output", tmp_path / "pages", f"gdbext-watched-{os.getpid()}"
+    with watch("--name", mark, "--every", "0.3", "--for", "1", "--json", "--html", str(pages), "--keep", "1",
+               output=output) as watcher, program(str(HANGS), "deadlock", mark) as one, program(
+            str(HANGS), "deadlock", mark) as other:
+        found = [json.loads(line)["target"]["pid"] for line in wait_for_lines(2, output)]
+        assert sorted(found) == sorted([one.pid, other.pid])
+        end = time.monotonic() + PATIENCE
+        while len(list(pages.iterdir())) != 1 and time.monotonic() < end:
+            time.sleep(0.05)
+        (page,) = pages.iterdir()
+        assert page.name.startswith(f"hang-{found[1]}-")
+        assert watcher.poll() is None
+        watcher.send_signal(signal.SIGTERM)
+        assert watcher.wait(PATIENCE) == 128 + signal.SIGTERM
+
+
+def test_hundred_processes_cost_next_to_nothing(tmp_path: Path) -> None:
+    """A round over 100 processes takes less than 1 % of the default period of 60 s."""
+    mark = f"gdbext-hundred-{os.getpid()}"
+    sleeping = [subprocess.Popen(["sh", "-c", "sleep 1000; :", mark], start_new_session=True) for _ in range(100)]
+    try:
+        with watch("--name", mark, "--every", "1s", "--for", "1h", output=tmp_path / "output") as watcher:
+            time.sleep(2)
+            before = ticks(watcher.pid)
+            time.sleep(5)
+            rounds = 5
+            assert (ticks(watcher.pid) - before) / rounds < 60  # hundredths of a second
+    finally:
+        for process in sleeping:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def ticks(pid: int) -> int:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return int(fields[11]) + int(fields[12])
+
+
+def test_wrong_options_are_bad_usage() -> None:
+    for arguments in ([], ["5", "--name", "x"], ["5", "--every", "never"]):
+        ran = subprocess.run([sys.executable, "-m", "gdbext", "watch", *arguments], env=environment(), text=True,
+                             capture_output=True, check=False)
+        assert ran.returncode == 2
+        assert re.search(r"^gdbext watch: ", ran.stderr, re.MULTILINE)
