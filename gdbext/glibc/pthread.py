@@ -93,11 +93,7 @@ def pthread_of_join(layouts: Layouts, address: int, descriptors: Container[int])
     :param descriptors: ``struct pthread *`` of each thread.
     :return: ``struct pthread *``, or None if the word is in none of the descriptors.
     """
-    known = layouts["struct pthread"]
-    for member in ("tid", "joinstate"):
-        if member in known and address - known.offset(member) in descriptors:
-            return address - known.offset(member)
-    return None
+    return next((at for at in _joined(layouts, address) if at in descriptors), None)
 
 
 def ended_thread_of_join(memory: Memory, layouts: Layouts, address: int) -> int | None:
@@ -106,6 +102,15 @@ def ended_thread_of_join(memory: Memory, layouts: Layouts, address: int) -> int 
     :param address: futex word.
     :return: ``struct pthread *``, or None if the word is not in the descriptor of an ended thread.
     """
+    return next((at for at in _joined(layouts, address)
+                 if descriptor_state(memory, layouts, at) is Descriptor.ENDED), None)
+
+
+def _joined(layouts: Layouts, address: int) -> list[int]:
+    """The descriptors that a futex word of `pthread_join` may be in."""
     known = layouts["struct pthread"]
-    places = [address - known.offset(member) for member in ("tid", "joinstate") if member in known]
-    return next((at for at in places if descriptor_state(memory, layouts, at) is Descriptor.ENDED), None)
+    found = []
+    for member in ("tid", "joinstate"):
+        if member in known:
+            found.append(address - known.offset(member))
+    return found

@@ -252,7 +252,8 @@ class Guards:
     @remembered
     def _name(self, function: int) -> str | None:
         function = self._cpu.behind_stub(self._target.memory, function)
-        return self._unresolved(function) or self._code.symbol(function).function
+        name = self._unresolved(function) or self._code.symbol(function).function
+        return name.partition("@")[0] if name is not None else None  # without a version
 
     def _instruction(self, address: int) -> Instruction:
         found = self._code.function_range(address)
