@@ -52,6 +52,8 @@ def eval_frames(native: Sequence[tuple[int, int]], python: PyStack,
         if any(anchors):
             return None, because("python-stack-cut")
         found = [i for i, (pc, _) in enumerate(native) if is_eval(pc)]
+        if found[:1] == [0] and len(found) == len(anchors) + 1:
+            found = found[1:]  # the innermost call has only begun, and has no Python frame yet
         if len(found) != len(anchors):
             return None, because("frame-counts-differ", python=len(anchors), native=len(found))
         return found, None

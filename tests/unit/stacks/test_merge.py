@@ -64,7 +64,14 @@ def test_functions_tell_where_there_are_no_anchors() -> None:
     assert merged(frames, stack("ab", (1, None), (1, None))) == (["0", "a", "b", "4"], None)
 
 
-@pytest.mark.parametrize("frames", [native(OTHER, EVAL, OTHER), native(OTHER, EVAL, EVAL, EVAL), native(OTHER)])
+def test_call_that_has_only_begun_has_no_python_frame() -> None:
+    """As after an overflow of the stack in the first instructions of the eval loop."""
+    frames = native(EVAL, OTHER, EVAL, EVAL, OTHER)
+    assert merged(frames, stack("ab", (1, None), (1, None))) == (["1", "a", "b", "4"], None)
+
+
+@pytest.mark.parametrize("frames", [
+    native(OTHER, EVAL, OTHER), native(OTHER, EVAL, EVAL, EVAL), native(OTHER), native(EVAL, EVAL, EVAL, EVAL)])
 def test_other_number_of_calls_than_of_frames(frames: list[tuple[int, int]]) -> None:
     items, reason = merged(frames, stack("ab", (1, None), (1, None)))
     assert items[:2] == ["a", "b"]
