@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Final
 
@@ -23,6 +23,7 @@ from gdbext.cpython.collected import find_tracked
 from gdbext.cpython.frames import FrameReader, RawFrame
 from gdbext.cpython.objects import Objects
 from gdbext.errors import CorruptStructure, UnknownLayout, if_unreadable
+from gdbext.glibc.thread_local import first_words
 from gdbext.inferior.cache import read_available
 from gdbext.inferior.protocol import Memory
 from gdbext.layout.table import Layouts
@@ -31,8 +32,6 @@ from gdbext.record import record
 
 #: Most greenlets of one interpreter.
 MAX_GREENLETS = 100_000
-#: Most modules with thread-local memory.
-_MAX_MODULES = 1_024
 
 CURRENT: Final = "current"
 SUSPENDED: Final = "suspended"
@@ -46,7 +45,6 @@ _PIMPL = 2 * 8
 #: Words of a ``Greenlet`` that are read: the largest has less.
 _WORDS = 40
 _MAIN_STOP = (1 << 64) - 1
-_WORDS_2 = struct.Struct("<2Q")
 
 
 @record
@@ -213,27 +211,13 @@ class GreenletReader:
         """The thread state (``PyThreadState *``) of the thread that each ``greenlet::ThreadState *`` belongs to.
 
         A thread has the pointer in thread-local memory of greenlet's module. That alone is certain: after a thread has
-        ended, or fork has left it behind, another one may have its thread state and its stack. Source: glibc 2.36
-        sysdeps/x86_64/nptl/tls.h (``tcbhead_t``), sysdeps/generic/dl-dtv.h (``dtv_t``).
+        ended, or fork has left it behind, another one may have its thread state and its stack.
         """
         found: dict[int, int] = {}
         for tstate, pthread in self._tstates.items() if states else ():
-            for state in states.intersection(self._thread_local(pthread)):
+            for state in states.intersection(first_words(self._memory, pthread)):
                 found[state] = tstate
         return found
-
-    @if_unreadable(())
-    def _thread_local(self, pthread: int) -> Sequence[int]:
-        """The first words of the thread-local memory of each module, in the thread with this ``pthread_self()``."""
-        _, table = _WORDS_2.unpack(self._memory.read(pthread, _WORDS_2.size))
-        # the entry before the first has the number of entries, the first a generation
-        count, _ = _WORDS_2.unpack(self._memory.read(table - _WORDS_2.size, _WORDS_2.size))
-        entries = self._memory.read(table + _WORDS_2.size, _WORDS_2.size * min(count, _MAX_MODULES))
-        words: list[int] = []
-        for block, _ in _WORDS_2.iter_unpack(entries):
-            if block and not block & 7:  # -1: not allocated yet
-                words += _WORDS_2.unpack(read_available(self._memory, block, _WORDS_2.size).ljust(_WORDS_2.size, b"\0"))
-        return words
 
     @staticmethod
     def _state(members: _Members, has_ended: bool) -> GreenletStatus:
