@@ -49,7 +49,8 @@ _AGAIN = 0.1
 class Request:
     """The launcher's request. `parent` is its PID, `settings` are GDB commands to begin with.
 
-    `object_names` says whether the objects that have locks are named by values of their attributes.
+    `object_names` says whether the objects that have locks are named by values of their attributes. `paused_before` is
+    how long threads were stopped before GDB starts, in seconds.
     """
 
     parent: int
@@ -62,6 +63,7 @@ class Request:
     colour: bool
     width: int | None
     object_names: bool
+    paused_before: float
 
 
 _Send = Callable[[Mapping[str, Any]], None]
@@ -171,7 +173,7 @@ def _take_attached(request: Request, pid: int, send: _Send) -> tuple[GdbTarget, 
             pass
         detached = time.monotonic()
         send({"detached": detached})
-    info = replace(report.target, paused=round(detached - attached, 3))
+    info = replace(report.target, paused=round(detached - attached + request.paused_before, 3))
     return target, replace(report, target=info), incomplete
 
 

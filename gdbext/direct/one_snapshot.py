@@ -45,8 +45,9 @@ def answer_request(request: Request, core: str) -> dict[str, Any]:
     """Take the snapshot and make the answer.
 
     :param core: the path of the core, not compressed; not used for a process.
-    :return: as of `commands.answer.answer` with the member ``left_out``, or only that member, or a ``problem``. The
-        member ``denied`` says that we may not read the process, ``paused`` how long threads were stopped, in seconds.
+    :return: as of `commands.answer.answer` with the member ``left_out``, or without it if GDB shall make the answer, or
+        a ``problem``. The member ``denied`` says that we may not read the process, ``paused`` how long threads were
+        stopped, in seconds.
     """
     try:
         return _of_core(request, core) if request.pid is None else _of_process(request, request.pid)
@@ -75,9 +76,10 @@ def _of_core(request: Request, core: str) -> dict[str, Any]:
 def _of_process(request: Request, pid: int) -> dict[str, Any]:
     target, report, incomplete = read_unmoved(pid, request.may_stop, request.object_names)
     left_out = _left_out(target, report)
+    paused = {"paused": report.target.paused}
     if request.may_defer and left_out:
-        return {"left_out": sorted(left_out)}
-    return {**_answer(request, report, incomplete, left_out, source_of_process(pid)), "paused": report.target.paused}
+        return {"left_out": sorted(left_out), **paused}
+    return {**_answer(request, report, incomplete, left_out, source_of_process(pid)), **paused}
 
 
 def _left_out(target: DirectTarget, report: Report) -> set[str]:

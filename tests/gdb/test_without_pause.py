@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
 from gdbext.direct.one_snapshot import Request, answer_request
 from gdbext.direct.tasks import read_tasks
+from gdbext.launcher.snapshots import snapshot
 from gdbext.launcher.snapshots.snapshot import Options, Target, take_snapshot
-from tests.support import gdb_session
+from tests.support import gdb_session, samples
 from tests.support.documents import comparable, differences
 from tests.support.without_gdb import CASES, Json, assert_nothing_added, python_states, stacks, without_debug_files
 
@@ -75,3 +77,14 @@ def test_process_that_sleeps_does_not_run(both: Both) -> None:
              if (thread["waits"] or {}).get("lock", "").startswith("gil:")}
     if both.direct["target"]["paused"] == 0:
         assert {tid: runs for tid, runs in both.runs.items() if runs and tid not in waits} == {}
+
+
+def test_short_stop_before_gdb_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Threads that run are stopped for a moment before it is known that GDB is needed."""
+    monkeypatch.setattr(snapshot, "read_without_gdb", lambda *request: {"left_out": ["lines"], "paused": 100.5})
+    with samples.abba("mutex", tmp_path) as sample:
+        seen = take_snapshot(Target(pid=sample.pid), Options(timeout=gdb_session.TIMEOUT))
+    assert seen.document is not None, seen.problem
+    assert 101 > seen.document["target"]["paused"] > 100.5
+    assert seen.stopped is not None
+    assert 101 > seen.stopped > 100.5

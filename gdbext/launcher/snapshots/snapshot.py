@@ -204,6 +204,7 @@ def _answer(run: _Run, gdb: str | None, target: Target, options: Options,
         answer = _read_without_gdb(target, options, preparation, True)
         if "document" in answer:
             return answer
+        run.paused_before = answer.get("paused") or 0.0
     except TooSlow:
         raise
     except Unreadable:  # GDB may have more luck, or a better explanation
@@ -261,8 +262,9 @@ class _Run:
     """One GDB from its start to its end."""
 
     def __init__(self) -> None:
-        #: How long the process was paused, in seconds.
+        #: How long the process was paused, in seconds, and how long of that before GDB starts.
         self.stopped: float | None = None
+        self.paused_before = 0.0
         self.notes: tuple[str, ...] = ()
         self._timed_out = False
 
@@ -278,7 +280,7 @@ class _Run:
                 "parent": os.getpid(), "pid": target.pid, "core": preparation.core,
                 "executable": preparation.executable, "settings": settings(options, preparation),
                 "each": options.each, "stacks": options.stacks, "colour": options.colour, "width": options.width,
-                "object_names": options.object_names,
+                "object_names": options.object_names, "paused_before": self.paused_before,
             }).encode())
             request.seek(0)
             start = _START.format(home=str(HOME), request=request.fileno(), answer=answer.fileno())
@@ -328,7 +330,7 @@ class _Run:
                 os.kill(pid, signal.SIGCONT)
             except OSError:  # it has ended
                 pass
-        self.stopped = lines.get("detached", time.monotonic()) - lines["attached"]
+        self.stopped = lines.get("detached", time.monotonic()) - lines["attached"] + self.paused_before
 
     def _result(self, gdb: str, target: Target, options: Options, lines: Mapping[str, Any],
                 said: str) -> Mapping[str, Any]:
