@@ -50,12 +50,20 @@ class LoadedFile:
         Of two files, the symbol that begins closer to the address is taken, of the file itself if both begin at the
         same address, as GDB does (GDB 13.1 gdb/minsyms.c, lookup_minimal_symbol_by_pc_section).
         """
+        found = self._entry(address)
+        return found.name.decode("utf-8", "backslashreplace") if found is not None else None
+
+    def function(self, address: int) -> str | None:
+        """As `symbol`, only for a symbol that begins at the address."""
+        found = self._entry(address)
+        return self.symbol(address) if found is not None and found.address == address - self._bias else None
+
+    @remembered
+    def _entry(self, address: int) -> Entry | None:
         link_address = address - self._bias
         found = _find(self._file, link_address)
         other = _find(self._debug_file, link_address) if self._debug_file is not None else None
-        if other is not None and (found is None or other.address > found.address):
-            found = other
-        return found.name.decode("utf-8", "backslashreplace") if found is not None else None
+        return other if other is not None and (found is None or other.address > found.address) else found
 
     @cached_property
     def _debug_file(self) -> SymbolFile | None:

@@ -202,12 +202,12 @@ class DirectTarget:
         module, loaded = self._at(function)
         if index is not None and module is not None:  # it was never called
             return name_of_slot(self.memory, module, index)
-        return loaded.symbol(function) if loaded is not None else None
+        return loaded.function(function) if loaded is not None else None
 
     def _function_name(self, address: int) -> str | None:
         """The name of the function that begins at an address, or to which a stub there leads."""
         _, loaded = self._at(address)
-        return (loaded.symbol(address) if loaded is not None else None) or self._name_of_stub(address)
+        return (loaded.function(address) if loaded is not None else None) or self._name_of_stub(address)
 
     def problems(self) -> Sequence[tuple[str, ProblemKind, str]]:
         return ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import subprocess
 from pathlib import Path
@@ -10,13 +11,14 @@ import pytest
 
 from gdbext.arch.x86_64.disassembler import disassemble
 from gdbext.arch.x86_64.instructions import Instruction, parse
+from gdbext.direct.process import ProcessTarget
 from gdbext.elf.headers import opened_file
 from gdbext.elf.symtab import SymbolFile
-from tests.support import gdb_session, interpreters
+from tests.support import gdb_session, interpreters, samples
 
 #: Bytes of each library that are compared.
 SIZE = 250_000
-_LINE = re.compile(r"^ +0x([0-9a-f]+)(?: <\+?[^>]*>)?:\t([0-9a-f ]+)\t(.*)$", re.MULTILINE)
+_LINE = re.compile(r"^ +0x([0-9a-f]+)(?: <[^>]*>)?:\t([0-9a-f ]+)\t(.*)$", re.MULTILINE)
 
 
 def facts(instruction: Instruction) -> tuple[object, ...]:
@@ -64,3 +66,25 @@ def test_instructions_are_those_of_gdb(number: int) -> None:
         if (length, facts(ours)) != (expected[at][0], facts(theirs)) and not expected[at][1].startswith("data16"):
             differ.append((hex(at), expected[at][1], words))
     assert differ == []
+
+
+def test_names_of_called_functions_are_those_of_gdb(tmp_path: Path) -> None:
+    """A wrong name might be that of a function that does not return, or of one that releases a lock."""
+    with samples.abba("rwlock", tmp_path) as sample:
+        with contextlib.closing(ProcessTarget(sample.pid)) as target:
+            places = [section for each in target.modules() for section in each.sections
+                      if each.is_main and section.name == ".text"]
+            places += [section for each in target.modules() for section in each.sections
+                       if each.name.startswith("libc.so") and section.name == ".text"]
+            ranges = [(section.start, min(section.end, section.start + 60_000)) for section in places]
+            ours = {at: text for low, high in ranges for at, _, text in target.disassemble(low, high)}
+        done = gdb_session.batch(["-p", str(sample.pid)], [
+            f"with disassembly-flavor att -- disassemble /r {low:#x},{high:#x}" for low, high in ranges])
+    theirs = {int(match[1], 16): match[3] for text in done.outputs for match in _LINE.finditer(text)}
+    calls = {at: (parse(at, 5, ours.get(at, "")), parse(at, 5, text)) for at, text in theirs.items()
+             if re.match(r"call +0x", text)}
+    assert len(calls) > 300
+    assert sum(not each.falls_through for _, each in calls.values()) > 20
+    # a function may have several names
+    assert [hex(at) for at, (one, other) in calls.items() if one.falls_through != other.falls_through] == []
+    assert sum(each.symbol is not None for each, _ in calls.values()) > 0.8 * len(calls)
