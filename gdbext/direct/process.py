@@ -14,7 +14,7 @@ import contextlib
 import os
 import socket
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from functools import cached_property
 
 from gdbext import arch
@@ -46,6 +46,14 @@ _ROUNDS = 10
 _IMAGES, _BETWEEN = 20, 0.0003
 #: The bytes of a stack that are part of the image: below the stack pointer, where a leaf function has data, and above.
 _BELOW, _ABOVE = 128, 1 << 14
+
+
+#: System calls that a stop ends with EINTR, or after a part. Source: Linux man-pages 6.05, signal(7), "Interruption of
+#: system calls and library functions by stop signals"; those of sockets only if the socket has a time-out.
+_ENDED_BY_A_STOP = frozenset((
+    "accept", "accept4", "connect", "epoll_pwait", "epoll_pwait2", "epoll_wait", "io_getevents", "io_pgetevents",
+    "io_uring_enter", "msgrcv", "msgsnd", "pwrite64", "pwritev", "recvfrom", "recvmmsg", "recvmsg", "rt_sigtimedwait",
+    "semop", "semtimedop", "sendfile", "sendmmsg", "sendmsg", "sendto", "splice", "write", "writev"))
 
 
 @record
@@ -102,8 +110,9 @@ class ProcessTarget(DirectTarget):
             raise NoTarget(f"there is no process {pid}") from None
         self._now: dict[int, Task] = {}
         self._numbers = dict(enumerate(self._ordered(), 1))
-        names = self._cpu.system_call_names()
-        self._robust_list = next((number for number, name in names.items() if name == "get_robust_list"), None)
+        self._call_names = self._cpu.system_call_names()
+        self._robust_list = next((number for number, name in self._call_names.items() if name == "get_robust_list"),
+                                 None)
 
     def _check_machine(self) -> None:
         """Check that the process is one of this machine's processor: a 32-bit process has other system calls.
@@ -234,8 +243,9 @@ class ProcessTarget(DirectTarget):
     def _slept_until_stopped(self, task: Task) -> bool:
         """Whether a thread has slept since it was read, until it was stopped; the stop itself makes it run once."""
         now = read_tasks(self.pid, (task.tid,)).get(task.tid)
+        # one that was woken before the stop has left its system call, or runs twice
         return (task.call is not None and task.runs is not None and now is not None and now.runs is not None
-                and now.runs - task.runs <= 1)
+                and now.runs - task.runs <= 1 and now.call == task.call)
 
     def robust_list(self, thread: ThreadRef) -> int | None:
         return robust_list(thread.lwp, self._robust_list) if self._robust_list is not None else None
@@ -260,9 +270,14 @@ class ProcessTarget(DirectTarget):
         if asleep is not None:
             # what an inner frame has saved is known without a stop
             found = self._unwinder.frame_registers(asleep, index)
-            if not self._may_stop or found.keys() >= {*self._cpu.CALLEE_SAVED}:
+            if (not self._may_stop or found.keys() >= {*self._cpu.CALLEE_SAVED}
+                    or self._would_end(self.tasks[thread.lwp])):
                 return found
         return super().frame_registers(thread, index)
+
+    def _would_end(self, task: Task) -> bool:
+        """Whether a stop would end the system call in which a thread sleeps."""
+        return task.call is not None and self._call_names.get(task.call.number) in _ENDED_BY_A_STOP
 
     # -- what has changed ----------------------------------------------------------------------------------------
 
@@ -276,10 +291,14 @@ class ProcessTarget(DirectTarget):
         except OSError:  # the process has ended
             return set(self.tasks)
         in_image = self._in_image if not self._reads_after_image() else ()
-        same = {tid for tid, task in self._now.items() if tid in self.tasks and (
-            tid in in_image
-            or (self._kept.get(tid, True) if tid in self.stopped.current else task.has_slept_since(self.tasks[tid])))}
+        same = {tid for tid, task in self._now.items() if tid in self.tasks and self._is_same(task, in_image)}
         return (set(self._now) | set(self.tasks)) - same - self._moving
+
+    def _is_same(self, task: Task, in_image: Container[int]) -> bool:
+        if task.tid in self._kept:  # its registers are those of the stop, also if its memory is in the image
+            return self._kept[task.tid]
+        return (task.tid in in_image or task.tid in self.stopped.current
+                or task.has_slept_since(self.tasks[task.tid]))
 
     @property
     def pages(self) -> frozenset[int]:
