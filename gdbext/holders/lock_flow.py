@@ -13,6 +13,7 @@ from gdbext.arch.protocol import Instruction
 from gdbext.errors import GdbextError, if_unreadable
 from gdbext.holders.function_flow import Function, TooLarge, analyse
 from gdbext.holders.lock_state import ANY_LOCK, NO_EFFECT, Effect, State, Value
+from gdbext.holders.pairs import Inlined
 from gdbext.inferior.cache import read_u64
 from gdbext.inferior.protocol import Module, Target
 from gdbext.remembered import remembered
@@ -25,6 +26,8 @@ _MAX_FUNCTION, _MAX_CALLEES, _MAX_DEPTH = 1 << 14, 200, 6
 _MAX_CONSTANT = 32
 #: Most bytes of one function, and most functions, that are searched for calls.
 _MAX_SEARCH, _MAX_SEARCHED = 1 << 20, 5000
+#: Most functions that are searched for exchanges.
+_MAX_EXCHANGING = 1000
 
 
 class LockFlow:
@@ -34,21 +37,24 @@ class LockFlow:
         the lock.
     :param outside: the files of the C library, whose other functions never release a lock of the program. Their
         messages are translated, for which they take locks of their own.
+    :param inlined: the instructions that acquire and release locks in code outside of these files.
     """
 
     def __init__(self, target: Target, code: Code, effects: Mapping[int, Effect],
-                 outside: Sequence[Module] = ()) -> None:
+                 outside: Sequence[Module] = (), inlined: Inlined | None = None) -> None:
         self._target = target
         self._memory = target.memory
         self.code = code
         self.cpu = code.cpu
         self._outside = outside
+        self.inlined = inlined
         self._known = dict(effects)
         self._primitives = frozenset(effects)
         self.primitive_effects = [*effects.values()]
         self._functions: dict[int, Function | None] = {}
         self._reaching: dict[tuple[frozenset[int], int, int], bool] = {}
         self._callees = 0
+        self._exchanging = 0
 
     def start_of(self, pc: int, entered: int | None = None) -> int | None:
         """The start of the function of a program counter; None if it is unknown.
@@ -121,7 +127,7 @@ class LockFlow:
         return known
 
     def is_outside(self, address: int) -> bool:
-        """Whether code is in the C library."""
+        """Whether code is in a file whose functions never release a lock of the program."""
         module = self.code.module(address)
         return any(module is part for part in self._outside)
 
@@ -133,8 +139,24 @@ class LockFlow:
         if found[1] - found[0] > _MAX_SEARCH or len(self._reaching) > _MAX_SEARCHED:
             return True  # unknown, so it counts as a release of any lock
         called, callees = self.calls(*found)
-        return not functions.isdisjoint(called) or depth < _MAX_DEPTH and any(
+        return self._exchanges(*found) or not functions.isdisjoint(called) or depth < _MAX_DEPTH and any(
             self.may_call(functions, callee, depth + 1) for callee in callees)
+
+    @remembered
+    def _exchanges(self, start: int, end: int) -> bool:
+        """Whether code may acquire or release a lock by an instruction."""
+        if self.inlined is None:
+            return False
+        try:
+            if not self.cpu.may_exchange(self._memory.read(start, end - start)):
+                return False
+            self._exchanging += 1
+            if self._exchanging > _MAX_EXCHANGING:
+                return True  # unknown
+            found = [each.exchange for each in self.instructions(start, end)]
+        except GdbextError:
+            return True
+        return any(each is not None and each.size == self.inlined.size for each in found)
 
     @remembered
     def calls(self, start: int, end: int) -> tuple[frozenset[int], Sequence[int]]:

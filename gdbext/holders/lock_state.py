@@ -173,6 +173,11 @@ class State:
         self.attempts = {base: attempt for base, attempt in self.attempts.items()
                          if attempt[0].base == lock.base and attempt[0].offset != lock.offset}
 
+    def lose(self, lock: Value | None) -> None:
+        """Take a lock for one that is perhaps not held any more: code that is not known may use its address."""
+        if lock is not None:
+            self.held.pop(lock, None)
+
     def has_taken(self, lock: Value | None) -> bool:
         """Whether every path to this place has taken a lock and kept it."""
         return lock is not None and any(
