@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import time
 
 import pytest
 
@@ -43,6 +44,13 @@ def test_function_name_has_neither_parameters_nor_version() -> None:
 def test_other_name_is_unchanged(name: str) -> None:
     assert demangle(name) == name
     assert function_name(name) == name
+
+
+def test_time_for_a_name_with_many_numbers_is_bounded() -> None:
+    name = "_ZN" + "1a2bc" * 800 + "17h0123456789abcdeE"
+    before = time.process_time()
+    assert demangle(name) == name
+    assert time.process_time() - before < 1
 
 
 def test_no_name_stays_none() -> None:
