@@ -65,6 +65,7 @@ class Function:
         self._settled = False
         self._exits: list[State] = []
         self._released: list[tuple[int, Value | None]] = []
+        self._calls: list[tuple[int, int | None]] = []
         #: The blocks after each block, and those that a path to the function's end leads through.
         self._next: dict[int, set[int]] = {}
         self._ends: set[int] = set()
@@ -159,9 +160,10 @@ class Function:
         while at in self._code:
             instruction = self._code[at]
             is_taken = _is_taken(instruction, state)
+            is_last = instruction.kind == "call" and self._never_returns(self._called(instruction, state))
             if is_taken is not False or instruction.kind != "jump":
                 self._step(instruction, state)
-            if not instruction.falls_through or is_taken:
+            if not instruction.falls_through or is_taken or is_last:
                 return
             if instruction.kind == "jump" and instruction.condition in ("equal", "unequal"):
                 state.branch(instruction.condition == "unequal")
@@ -228,7 +230,11 @@ class Function:
         unknown = any(value is None or not self._is_passed(value) for value in released)
         return Effect(acquires or {}, guards or {}, releases, unknown,
                       attempts.pop() if len(attempts) == 1 else None,
-                      result.offset if result is not None and result.base == CONSTANT else None, self._taken())
+                      result if result is not None and self._is_passed(result) else None, self._taken())
+
+    def calls(self) -> frozenset[int | None]:
+        """The functions that it calls on paths that return; None is one among them if a call goes anywhere."""
+        return frozenset(called for at, called in self._calls if at in self._returning)
 
     def _taken(self) -> tuple[Taken, ...]:
         """The locks that the function may hold when it returns, in terms of its arguments."""
@@ -401,7 +407,10 @@ class Function:
                         state.lose(value)
 
     def _lose_passed(self, arguments: Iterable[Value], state: State) -> None:
-        """Lose the locks whose addresses a call gets, by arguments or by memory that arguments point to."""
+        """Lose the locks whose addresses a call gets, by arguments or by memory that arguments point to.
+
+        It may call any function, such as one that releases them.
+        """
         lowest = _lowest(arguments, state)
         for place, value in [*state.values.items()]:
             if (place in state.cpu.ARGUMENTS if isinstance(place, str) else
@@ -409,6 +418,9 @@ class Function:
                 state.lose(value)
 
     # -- calls, jumps, returns -------------------------------------------------------------------------------
+
+    def _never_returns(self, called: int | None) -> bool:
+        return called is not None and self._flow.never_returns(called)
 
     def _called(self, instruction: Instruction, state: State) -> int | None:
         operand = instruction.operands[0] if instruction.operands else None
@@ -422,9 +434,11 @@ class Function:
 
     def _call(self, instruction: Instruction, state: State, called: int | None) -> None:
         effect = self._flow.effect(called, self._depth + 1) if called is not None else NO_EFFECT
+        if self._settled:
+            self._calls.append((self._at, called))
         arguments = {name: state.values[name] for name in state.cpu.ARGUMENTS if name in state.values}
         if not any(effect is known for known in self._flow.primitive_effects):
-            if self._flow.inlined is not None:
+            if self._flow.inlined is not None and self._flow.calls_unknown(called, self._depth + 1):
                 self._lose_passed(arguments.values(), state)
             self._call_writes(arguments.values(), state)
         self._release(effect, arguments, state)
@@ -432,13 +446,14 @@ class Function:
         for name in state.cpu.CALLER_SAVED:
             state.values.pop(name, None)
         state.flags()
-        if effect.result is not None:
-            state.values[state.cpu.RESULT] = Value(CONSTANT, effect.result)
+        result = _translate(effect.result, arguments) if effect.result is not None else None
+        if result is not None:
+            state.values[state.cpu.RESULT] = result
         lock = _translate(effect.attempt[0], arguments) if effect.attempt is not None else None
         if effect.attempt is not None and lock is not None and called is not None:
             self.acquired_by[lock] = called
-            result = state.values[state.cpu.RESULT] = state.fresh(instruction.address, state.cpu.RESULT)
-            state.attempts[result.base] = lock, effect.attempt[1]
+            made = state.values[state.cpu.RESULT] = state.fresh(instruction.address, state.cpu.RESULT)
+            state.attempts[made.base] = lock, effect.attempt[1]
 
     def _call_writes(self, arguments: Iterable[Value], state: State) -> None:
         """Forget the memory that a call may change: all but the own frame below the lowest pointer argument."""

@@ -26,6 +26,8 @@ _MAX_FUNCTION, _MAX_CALLEES, _MAX_DEPTH = 1 << 14, 200, 6
 _MAX_CONSTANT = 32
 #: Most bytes of one function, and most functions, that are searched for calls.
 _MAX_SEARCH, _MAX_SEARCHED = 1 << 20, 5000
+#: Most bytes of a function that can be seen not to return.
+_MAX_PANIC = 512
 #: Most functions that are searched for exchanges.
 _MAX_EXCHANGING = 1000
 
@@ -54,6 +56,7 @@ class LockFlow:
         self._functions: dict[int, Function | None] = {}
         self._reaching: dict[tuple[frozenset[int], int, int], bool] = {}
         self._callees = 0
+        self._calling: dict[int, bool] = {}
         self._exchanging = 0
 
     def start_of(self, pc: int, entered: int | None = None) -> int | None:
@@ -206,6 +209,45 @@ class LockFlow:
             return ANY_LOCK
         function = self._function(address, depth)
         return function.effect() if function is not None else ANY_LOCK
+
+    def calls_unknown(self, address: int | None, depth: int) -> bool:
+        """Whether the function at an address, or one that it calls, may call a function that is not known.
+
+        :param address: None if already this one is not known.
+        """
+        try:
+            address = self.cpu.behind_stub(self._memory, address) if address is not None else None
+        except GdbextError:
+            return True
+        if address is None or address in self._calling:
+            return address is None or self._calling[address]
+        self._calling[address] = False  # for a recursive call; the outer call decides
+        self._calling[address] = not self.is_outside(address) and self._calls_unknown(address, depth)
+        return self._calling[address]
+
+    def _calls_unknown(self, address: int, depth: int) -> bool:
+        if depth > _MAX_DEPTH or len(self._calling) > _MAX_CALLEES:
+            return True
+        function = self._function(address, depth)
+        return function is None or any(self.calls_unknown(called, depth + 1) for called in function.calls())
+
+    @remembered
+    def never_returns(self, address: int) -> bool:
+        """Whether the function at an address, or behind the stub there, has no way to return, as one that panics."""
+        try:
+            address = self.cpu.behind_stub(self._memory, address)
+            found = self.code.function_range(address)
+            if found is None or found[0] != address or found[1] - address > _MAX_PANIC:
+                return False
+            if self.cpu.may_return(self._memory.read(address, found[1] - address)):
+                return False
+            code = self.instructions(*found)
+        except GdbextError:
+            return False
+        return bool(code) and code[-1].next_address == found[1] and not any(
+            each.kind in ("return", "undefined") or each.kind == "jump" and (
+                each.jump_target is None or not address <= each.jump_target < found[1])
+            or not each.operands and len(each.text.split()) > len(each.prefixes) + 1 for each in code)
 
     # -- for the analysis of one function ---------------------------------------------------------------------
 

@@ -1,6 +1,6 @@
 """Runs the programs, takes snapshots with GDB, and scores the answers of `py-deadlocks`.
 
-A program is a Python script or a C++ source in `programs/deadlocked` or `programs/healthy`. The text at its top names
+A program is a Python script, or a C++ or Rust source, in `programs/deadlocked` or `programs/healthy`. The text at its top names
 the public report that it is written after, and ends with its truth, a JSON object:
 
     Truth: {"expect": "deadlock", "edges": [["main", "mutex", "worker"], ["worker", "gil", "main"]]}
@@ -19,8 +19,8 @@ packages   the Python packages that it needs, by import name
 extension  the C++ source of an extension module that it needs, in `programs`
 pythons    its interpreters, if not the usual ones
 flags      compiler flags
-builds     of a C++ program: further compiler flags, separated by spaces, of each of its builds; if the first word is
-           ``clang``, it is compiled by clang and not by gcc
+builds     of a C++ or Rust program: further compiler flags, separated by spaces, of each of its builds; if the first
+           word is ``clang``, it is compiled by clang and not by gcc
 long       further builds, for a long run
 library    a library that it is linked with, by its name in tests/support/debian_packages.py
 
@@ -39,6 +39,7 @@ import random
 import re
 import resource
 import select
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -157,7 +158,7 @@ def _edges(listed: Iterable[tuple[str, str, str | None]]) -> tuple[tuple[str, fr
 def programs() -> list[Program]:
     """All programs, the deadlocked ones first."""
     folders = (PROGRAMS / "deadlocked", PROGRAMS / "healthy")
-    paths = [path for folder in folders for path in sorted(folder.iterdir()) if path.suffix in (".py", ".cpp")]
+    paths = [path for folder in folders for path in sorted(folder.iterdir()) if path.suffix in (".py", ".cpp", ".rs")]
     return [Program.read(path) for path in paths if path.name != "__init__.py"]
 
 
@@ -282,6 +283,8 @@ def _command(program: Program, python: str) -> tuple[list[str], dict[str, str], 
     environment = {**kept, "MALLOC_ARENA_MAX": "1"} if program.core else kept
     if python.startswith(NATIVE):
         build = python[len(NATIVE):].split()
+        if program.path.suffix == ".rs":
+            return [str(_compile_rust(program, build))], environment, "-Cstrip=symbols" not in build
         compiler = clang.command() if build[:1] == [_CLANG] else ()
         build = build[1:] if compiler else build
         linked = debian_packages.library(program.library) if program.library else None
@@ -314,6 +317,15 @@ def _compile(name: str, source: Path, flags: tuple[str, ...], options: tuple[str
     return samples.compiled(name, os.path.relpath(source, samples.SOURCES),
                             (*_CXX_FLAGS, f"-DSCENE={header}", *flags), (*options, "-lstdc++"), strip=False,
                             compiler=compiler)
+
+
+def _compile_rust(program: Program, build: list[str]) -> Path:
+    if shutil.which("rustc") is None:
+        interpreters.do_without("rustc", "rustc is not installed")
+    # as for C++
+    scene = zlib.crc32((PROGRAMS / "scene.rs").read_bytes())
+    return samples.compiled(program.name, os.path.relpath(program.path, samples.SOURCES),
+                            ("--edition=2021", f"--cfg=scene_{scene}", *program.flags, *build), strip=False)
 
 
 def _with_packages(program: Program, python: str, base: Path) -> Path:
