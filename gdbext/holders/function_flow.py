@@ -438,7 +438,7 @@ class Function:
             self._calls.append((self._at, called))
         arguments = {name: state.values[name] for name in state.cpu.ARGUMENTS if name in state.values}
         if not any(effect is known for known in self._flow.primitive_effects):
-            if self._flow.inlined is not None and self._flow.calls_unknown(called, self._depth + 1):
+            if state.held and self._flow.inlined is not None and self._flow.calls_unknown(called, self._depth + 1):
                 self._lose_passed(arguments.values(), state)
             self._call_writes(arguments.values(), state)
         self._release(effect, arguments, state)

@@ -7,7 +7,8 @@ and none releases it afterwards. The release of an unknown lock ends the proof f
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from gdbext.arch.protocol import Instruction
 from gdbext.errors import GdbextError, if_unreadable
@@ -28,6 +29,8 @@ _MAX_CONSTANT = 32
 _MAX_SEARCH, _MAX_SEARCHED = 1 << 20, 5000
 #: Most bytes of a function that can be seen not to return.
 _MAX_PANIC = 512
+#: Most bytes of one that is decoded even if it has bytes of an instruction that returns.
+_MAX_SHORT = 128
 #: Most functions that are searched for exchanges.
 _MAX_EXCHANGING = 1000
 
@@ -56,6 +59,9 @@ class LockFlow:
         self._functions: dict[int, Function | None] = {}
         self._reaching: dict[tuple[frozenset[int], int, int], bool] = {}
         self._callees = 0
+        # functions for which a bound was reached while one function of the stack was analysed; see `_begin`
+        self._cut: set[int] = set()
+        self._is_cut = False
         self._calling: dict[int, bool] = {}
         self._exchanging = 0
 
@@ -178,7 +184,21 @@ class LockFlow:
             return frozenset(called), ()
         return frozenset(called), tuple(dict.fromkeys(callees))
 
+    def _begin(self) -> None:
+        """Forget what is unknown only because of where the analysis came from, before it begins at another function.
+
+        So the order in which frames are examined does not matter.
+        """
+        for address in self._cut:
+            self._known.pop(address, None)
+            self._functions.pop(address, None)
+            self._calling.pop(address, None)
+        self._cut.clear()
+        self._callees = 0
+
     def _function(self, start: int, depth: int) -> Function | None:
+        if depth == 0 and start not in self._functions:
+            self._begin()
         if start not in self._functions:
             self._functions[start] = None  # for a recursive call
             found = self.code.function_range(start)
@@ -195,8 +215,23 @@ class LockFlow:
         known = self._known.get(address)
         if known is None:
             self._known[address] = ANY_LOCK  # for a recursive call
-            known = self._known[address] = self._effect_of(address, depth)
+            with self._noting_cuts(address):
+                known = self._known[address] = self._effect_of(address, depth)
         return known
+
+    @contextlib.contextmanager
+    def _noting_cuts(self, address: int) -> Iterator[None]:
+        """Note if a bound is reached while something about the function at an address is found out."""
+        before, self._is_cut = self._is_cut, False
+        yield
+        if self._is_cut:
+            self._cut.add(address)
+        self._is_cut |= before
+
+    def effect_of_call(self, address: int) -> Effect:
+        """The effect of a call of a function by a frame of a stack."""
+        self._begin()
+        return self.effect(address, 1)
 
     def _effect_of(self, address: int, depth: int) -> Effect:
         found = self.code.function_range(address)
@@ -206,6 +241,7 @@ class LockFlow:
             return NO_EFFECT
         self._callees += 1
         if depth > _MAX_DEPTH or self._callees > _MAX_CALLEES:
+            self._is_cut = True
             return ANY_LOCK
         function = self._function(address, depth)
         return function.effect() if function is not None else ANY_LOCK
@@ -222,11 +258,14 @@ class LockFlow:
         if address is None or address in self._calling:
             return address is None or self._calling[address]
         self._calling[address] = False  # for a recursive call; the outer call decides
-        self._calling[address] = not self.is_outside(address) and self._calls_unknown(address, depth)
+        with self._noting_cuts(address):
+            self._calling[address] = not self.is_outside(address) and self._calls_unknown(address, depth)
         return self._calling[address]
 
     def _calls_unknown(self, address: int, depth: int) -> bool:
-        if depth > _MAX_DEPTH or len(self._calling) > _MAX_CALLEES:
+        self._callees += 1
+        if depth > _MAX_DEPTH or self._callees > _MAX_CALLEES:
+            self._is_cut = True
             return True
         function = self._function(address, depth)
         return function is None or any(self.calls_unknown(called, depth + 1) for called in function.calls())
@@ -239,7 +278,8 @@ class LockFlow:
             found = self.code.function_range(address)
             if found is None or found[0] != address or found[1] - address > _MAX_PANIC:
                 return False
-            if self.cpu.may_return(self._memory.read(address, found[1] - address)):
+            if found[1] - address > _MAX_SHORT and self.cpu.may_return(
+                    self._memory.read(address, found[1] - address)):
                 return False
             code = self.instructions(*found)
         except GdbextError:

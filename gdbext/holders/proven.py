@@ -275,7 +275,7 @@ class ProvenHolders:
         inner = self._code.function_range(inner_pc)
         if inner is not None and inner[0] == called:
             return False
-        effect = functions.flow.effect(called, 1)
+        effect = functions.flow.effect_of_call(called)
         return bool(effect.releases) or effect.releases_unknown
 
     def _may_have_released(self, functions: _Functions, native: Sequence[tuple[int, int]], index: int,

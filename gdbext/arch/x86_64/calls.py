@@ -27,8 +27,8 @@ _LOAD_CONSTANT = re.compile(rb"(?=([\x48\x4c])([\x8d\x8b][\x05\x0d\x15\x1d\x25\x
                             rb"|(?<![\x41\x48\x49])(\x41?)([\xb8-\xbf])(.{4}))", re.DOTALL)
 # xchg r, [r + ...]; cmpxchg [r + ...], r
 _EXCHANGE = re.compile(rb"[\x86\x87][^\xc0-\xff]|\x0f[\xb0\xb1]", re.DOTALL)
-# ret; ret imm16; retf; iret
-_RETURN = re.compile(rb"[\xc2\xc3\xca\xcb\xcf]")
+# ret; ret imm16. Nothing else returns to a caller
+_RETURN = re.compile(rb"[\xc2\xc3]")
 # mov rdi, r
 _MOVE_TO_RDI = re.compile(rb"([\x48\x4c])\x89([\xc7\xcf\xd7\xdf\xe7\xef\xf7])", re.DOTALL)
 # numbers of the registers of arguments

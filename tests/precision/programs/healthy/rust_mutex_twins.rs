@@ -6,9 +6,9 @@
 
    The holder is another thread, which sleeps for a while.
 
-Truth: {"expect": "healthy", "builds": ["-Copt-level=0", "-Copt-level=1", "-Copt-level=2 -Cpanic=unwind -Cstrip=symbols",
+Truth: {"expect": "healthy", "builds": ["-Copt-level=1", "-Copt-level=2 -Cstrip=symbols",
                                         "-Copt-level=3 -Clto=fat -Ccodegen-units=1 -Cstrip=symbols"],
-        "long": ["-Copt-level=2", "-Copt-level=3", "-Copt-level=s", "-Copt-level=z -Cstrip=symbols",
+        "long": ["-Copt-level=0", "-Copt-level=2", "-Copt-level=3", "-Copt-level=s", "-Copt-level=z -Cstrip=symbols",
                  "-Copt-level=3 -Crelocation-model=static", "-Copt-level=2 -Cinline-threshold=0"]} */
 #[path = "../scene.rs"]
 mod scene;
@@ -323,7 +323,7 @@ fn until(of: &Table, condition: impl Fn(&Table) -> bool) -> bool {
         if of.phase.load(Ordering::Acquire) == usize::MAX {
             return false;
         }
-        thread::sleep(Duration::from_micros(300));
+        thread::sleep(Duration::from_millis(2));
     }
     true
 }
