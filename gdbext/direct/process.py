@@ -20,6 +20,7 @@ from functools import cached_property
 from gdbext import arch
 from gdbext.direct.image import ImageMemory
 from gdbext.direct.memory import ProcessMemory
+from gdbext.direct.source_lines import SourceLines
 from gdbext.direct.stopping import StoppedThreads
 from gdbext.direct.symbols import LoadedFile
 from gdbext.direct.target import DirectTarget, kernel_code, loaded_file, named_modules
@@ -75,14 +76,16 @@ class ProcessTarget(DirectTarget):
 
     :param may_stop: whether threads may be stopped for a moment.
     :param way: how to read it.
+    :param lines: see `DirectTarget`.
     :raises NoTarget: the process does not exist.
     :raises PermissionError: we may not read it.
     """
 
     kind: TargetKind = "live"
 
-    def __init__(self, pid: int, may_stop: bool = True, way: Way = Way()) -> None:  # noqa: B008  # a plain value
-        super().__init__()
+    def __init__(self, pid: int, may_stop: bool = True, way: Way = Way(),  # noqa: B008  # a plain value
+                 lines: SourceLines | None = None) -> None:
+        super().__init__(lines)
         self.pid = pid
         self.architecture = os.uname().machine
         self._cpu = arch.of(self.architecture)

@@ -1,4 +1,4 @@
-"""Cores read without GDB: the report is that of GDB, except for what only GDB knows."""
+"""Cores read without GDB: the report is that of GDB, also its source lines, except for what only GDB knows."""
 
 from __future__ import annotations
 
@@ -143,11 +143,21 @@ def test_core_is_read_without_gdb_where_gdb_adds_nothing(hang: Path, tmp_path: P
     assert marker.exists()
 
 
-def test_core_with_debug_information_is_read_by_gdb(tmp_path: Path) -> None:
+def test_target_with_debug_information_is_read_without_gdb(path_without_gdb: str, tmp_path: Path) -> None:
+    """A GDB that cannot run stands in for GDB. A core of the kernel has a signal, for which GDB shows variables."""
+    gdb = tmp_path / "gdb"
+    gdb.write_text("#!/bin/sh\nexit 1\n")
+    gdb.chmod(0o755)
+    path = f"{tmp_path}:{os.environ['PATH']}"
     with samples.abba("mutex", tmp_path) as sample:
-        core = cores.kernel_core(sample)
-    frames = [frame for thread in run("report", core, "--json").document()["threads"] for frame in thread["stack"]]
-    assert any(frame["file"] and frame["file"].endswith("abba.c") for frame in frames)
+        assert_has_lines(run("report", str(sample.pid), "--json", PATH=path, GDBEXT_GDB="").document())
+        assert_has_lines(run("report", cores.gdb_core(sample), "--json", PATH=path, GDBEXT_GDB="").document())
+
+
+def assert_has_lines(document: Json) -> None:
+    frames = [frame for thread in document["threads"] for frame in thread["stack"]]
+    assert any(frame["file"] and frame["file"].endswith("abba.c") and frame["line"] for frame in frames)
+    assert document["problems"] == []
 
 
 @pytest.mark.parametrize("story", CRASHES)
@@ -169,7 +179,7 @@ def test_crash_in_a_program_with_debug_information_is_read_by_gdb(tmp_path: Path
     assert (crashed["fault"], crashed["thread"]) == (partly["fault"], partly["thread"])
     assert any(frame["line"] for frame in crashed["stack"] if frame["language"] == "native")
     text = run("report", core, "--no-gdb").stdout
-    assert text.count("this report was made without GDB, which would add source lines") == 1
+    assert text.count("this report was made without GDB, which would add variables of native functions") == 1
 
 
 def test_triage_without_gdb_groups_cores(hang: Path, tmp_path: Path) -> None:
