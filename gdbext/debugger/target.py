@@ -182,7 +182,8 @@ class GdbTarget:
         found: list[tuple[int, int]] = []
         try:
             for frame in _iter_frames(self._switch(thread)):
-                if not frame.pc() or len(found) >= limit:
+                # a thread may have called null; its caller may not
+                if found and not frame.pc() or len(found) >= limit:
                     break
                 if not is_inlined(frame):
                     found.append((frame.pc(), int(frame.read_register(stack_pointer)) & _MASK64))

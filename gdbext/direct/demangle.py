@@ -17,7 +17,7 @@ _PLAIN_NAME = re.compile(r"_[ZR][\w.$]*", re.ASCII)
 #: The longest name that is demangled, in characters.
 _LONGEST = 4096
 #: Rust's legacy scheme: a C++ name of a path, whose last part is a hash. Source: rustc-demangle 0.1 src/legacy.rs.
-_LEGACY = re.compile(r"_ZN((?:\d+[\w.$]+?)+17h[0-9a-f]{16})E(?:[.@]|$)", re.ASCII)
+_LEGACY = re.compile(r"_ZN(\d[\w.$]*17h[0-9a-f]{16})E(?:[.@]|$)", re.ASCII)
 _ESCAPE = re.compile(r"\$(\w+)\$|\.\.", re.ASCII)
 _ESCAPED = {"SP": "@", "BP": "*", "RF": "&", "LT": "<", "GT": ">", "LP": "(", "RP": ")", "C": ","}
 

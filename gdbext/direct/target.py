@@ -22,8 +22,9 @@ from gdbext.elf.dynamic import name_of_slot
 from gdbext.elf.headers import SHF_ALLOC, Read, mapped_file, open_regular
 from gdbext.elf.mapped import MappedModule
 from gdbext.elf.symtab import SymbolFile
-from gdbext.errors import GdbextError, MemoryUnreadable, MissingLibrary, ThreadUnavailable
-from gdbext.inferior.cache import read_available
+from gdbext.errors import GdbextError, MemoryUnreadable, MissingLibrary, ThreadUnavailable, if_unreadable
+from gdbext.inferior.address_space import AddressSpace, Region
+from gdbext.inferior.cache import read_available, read_u64
 from gdbext.inferior.modules import ModuleMap
 from gdbext.inferior.protocol import Memory, Module, Section, Symbol, ThreadRef
 from gdbext.layout.table import Struct
@@ -34,6 +35,8 @@ from gdbext.remembered import remembered
 LEFT_OUT = ("instructions", "frames", "types", "variables", "lines", "late-lines")
 #: Source: Linux 6.1 include/uapi/linux/auxvec.h.
 _AT_SYSINFO_EHDR = 33
+#: The size of a return address in bytes.
+_WORD = 8
 #: Most signal handlers that interrupt each other on one stack.
 _MAX_SIGNAL_FRAMES = 32
 _C_LIBRARY = re.compile(r"(libc|libpthread|ld|ld-linux[\w-]*)[.-]")
@@ -152,10 +155,36 @@ class DirectTarget:
             found, error = self._unwinder.walk(registers, limit - len(frames))
             frames += found
             pc, sp = found[-1]
-            if error is None or len(frames) >= limit or not self._cpu.is_signal_return(self.memory, pc):
+            if error is None or len(frames) >= limit:
                 break
-            registers = self._cpu.read_interrupted(self.memory, sp)
+            if self._cpu.is_signal_return(self.memory, pc):
+                registers = self._cpu.read_interrupted(self.memory, sp)
+                continue
+            caller = self._caller_of_bad_call(registers) if len(found) == 1 else None
+            if caller is None:
+                break
+            registers = caller
         return frames, error if len(frames) < limit else None
+
+    @if_unreadable(None)
+    def _caller_of_bad_call(self, registers: Mapping[str, int]) -> Mapping[str, int] | None:
+        """The registers of the caller if a thread called an address without code, such as null; else None."""
+        called, sp = self._space.find(registers[self._cpu.PROGRAM_COUNTER]), registers[self._cpu.STACK_POINTER]
+        if not self.regions() or called is not None and called.allows("x") is not False:
+            return None
+        after = read_u64(self.memory, sp)  # nothing but the return address is on the stack yet
+        caller = self._space.find(after)
+        if caller is None or not caller.allows("x") or self._at(after)[0] is None:
+            return None
+        return {**registers, self._cpu.PROGRAM_COUNTER: after, self._cpu.STACK_POINTER: sp + _WORD}
+
+    @cached_property
+    def _space(self) -> AddressSpace:
+        return AddressSpace(self.regions())
+
+    @abstractmethod
+    def regions(self) -> Sequence[Region]:
+        """See `Target.regions`."""
 
     def unwind(self, thread: ThreadRef, limit: int) -> list[tuple[int, int]]:
         """Unwind a stack.
@@ -171,12 +200,16 @@ class DirectTarget:
 
     def frame_registers(self, thread: ThreadRef, index: int) -> Mapping[str, int]:
         try:
-            return self._unwinder.frame_registers(self._registers(thread), index)
+            registers = self._registers(thread)
         except ThreadUnavailable:
             return {}
+        caller = self._caller_of_bad_call(registers)
+        if caller is not None and index > 0:
+            registers, index = caller, index - 1
+        return self._unwinder.frame_registers(registers, index)
 
     def variables(self, thread: ThreadRef, index: int) -> Sequence[tuple[str, str, str]]:
-        frames, _ = self._unwinder.walk(self._registers(thread), index + 1)
+        frames, _ = self._unwind(self._registers(thread), index + 1)
         module, loaded = self._at(frames[index][0]) if index < len(frames) else (None, None)
         # the C library's debug file is often installed, and nobody needs its variables
         if module is not None and loaded is not None and loaded.has_lines and not _C_LIBRARY.match(module.name):

@@ -38,6 +38,7 @@ CASES: dict[str, Start] = {
 }
 #: Crashes, with the Python of each; none for a program without Python.
 CRASHES = {"wild": "3.11", "fatal": "3.11", "terminate": "3.11", "underflow": "3.11", "overflow": "3.9",
+           "null-call": "3.11", "data-call": "3.13",
            "no-gil": "3.13", "released": "3.13", "handle": "3.11", "race": "3.13t"}
 #: Cases of which GDB writes the core, of the running program.
 OF_GCORE = ("abba-stripped", "rapids-3.13", "pylocks")

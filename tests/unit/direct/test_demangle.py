@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import time
 
 import pytest
 
@@ -67,6 +68,13 @@ def test_plain_name_of_a_template_has_no_result(name: str) -> None:
 
 def test_plain_name_as_in_the_source_is_unchanged() -> None:
     assert plain_name("coin::operator void* (*)(void*)") == "coin::operator void* (*)(void*)"
+
+
+def test_time_for_a_name_with_many_numbers_is_bounded() -> None:
+    name = "_ZN" + "1a2bc" * 800 + "17h0123456789abcdeE"
+    before = time.process_time()
+    assert demangle(name) == name
+    assert time.process_time() - before < 1
 
 
 def test_no_name_stays_none() -> None:
