@@ -14,6 +14,7 @@ from functools import cached_property
 from gdbext.dwarf.places import DebugInformation
 from gdbext.dwarf.sections import Budget
 from gdbext.elf.headers import Read
+from gdbext.elf.mini_debug import mini_debug_file
 from gdbext.elf.symtab import Entry, SymbolFile
 from gdbext.errors import GdbextError
 from gdbext.remembered import remembered
@@ -93,7 +94,8 @@ class LoadedFile:
     def _entry(self, address: int) -> Entry | None:
         link_address = address - self.bias
         found = _find(self._file, link_address)
-        other = _find(self._debug_file, link_address) if self._debug_file is not None else None
+        further = self._debug_file or self._mini_debug_file
+        other = _find(further, link_address) if further is not None else None
         return other if other is not None and (found is None or other.address > found.address) else found
 
     @cached_property
@@ -112,6 +114,14 @@ class LoadedFile:
                 if found is not None and (build_id or _checksum(found.read) == checksum):
                     return found
         return None
+
+    @cached_property
+    def _mini_debug_file(self) -> SymbolFile | None:
+        """The compressed symbol table inside the file, which GDB reads if there is no separate debug file."""
+        try:
+            return mini_debug_file(self._file)
+        except GdbextError:
+            return None
 
     def _of_build(self, place: str, build_id: str | None) -> SymbolFile | None:
         """The file at a place, if it has a build id."""

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,8 +16,9 @@ from gdbext.direct.one_snapshot import Request, answer_request
 from gdbext.launcher.snapshots.cores import prepare_core
 from gdbext.launcher.snapshots.direct import end_direct
 from gdbext.launcher.snapshots.snapshot import Options, Target, take_snapshot
-from tests.support import cores, crashes, gdb_session, interpreters, launcher, samples
+from tests.support import cores, crashes, gdb_session, interpreters, launcher, mini_debug, samples
 from tests.support.documents import comparable, differences
+from tests.support.samples import Sample
 from tests.support.without_gdb import CASES as ASLEEP
 from tests.support.without_gdb import (
     Json,
@@ -28,8 +30,16 @@ from tests.support.without_gdb import (
     without_debug_files,
 )
 
+
+def with_mini_debug(folder: Path) -> AbstractContextManager[Sample]:
+    """A stripped program whose symbols are compressed inside, as Fedora's are."""
+    program = Path(shutil.copy(samples.build("abba"), folder))
+    return samples.running([mini_debug.with_mini_debug(program), "mutex"], folder)
+
+
 CASES: dict[str, Start] = {
     **ASLEEP,
+    "mini-debug": with_mini_debug,
     "abba": lambda folder: samples.abba("mutex", folder),
     "gather-stripped": lambda folder: samples.gather(folder, stripped=True),
     "healthy-native-stripped": lambda folder: samples.healthy_native(folder, stripped=True),
@@ -41,7 +51,7 @@ CRASHES = {"wild": "3.11", "fatal": "3.11", "terminate": "3.11", "underflow": "3
            "null-call": "3.11", "data-call": "3.13",
            "no-gil": "3.13", "released": "3.13", "handle": "3.11", "race": "3.13t"}
 #: Cases of which GDB writes the core, of the running program.
-OF_GCORE = ("abba-stripped", "rapids-3.13", "pylocks")
+OF_GCORE = ("abba-stripped", "rapids-3.13", "pylocks", "inlined")
 
 
 @dataclass(frozen=True)

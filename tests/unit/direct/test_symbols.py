@@ -13,6 +13,7 @@ from gdbext.direct.source_lines import SourceLines
 from gdbext.direct.symbols import LoadedFile
 from gdbext.elf.headers import Read
 from gdbext.elf.symtab import SymbolFile
+from tests.support.mini_debug import with_mini_debug
 
 BIAS = 0x5000_0000_0000
 SOURCE = """
@@ -96,6 +97,13 @@ def test_debug_file_without_a_build_id_needs_the_right_checksum(library: Path) -
     with open(debug, "ab") as file:
         file.write(b"other")
     assert loaded(plain).symbol(BIAS + at["hidden"]) is None
+
+
+def test_symbol_is_that_of_the_compressed_table(library: Path) -> None:
+    at = addresses(library)
+    assert loaded(with_mini_debug(library)).symbol(BIAS + at["hidden"]) == "hidden"
+    assert loaded(with_mini_debug(library)).symbol(BIAS + at["exported"]) == "exported"
+    assert loaded(with_mini_debug(library, b"damaged")).symbol(BIAS + at["hidden"]) is None
 
 
 def test_debug_information_has_lines_at_run_time_addresses(library: Path) -> None:
