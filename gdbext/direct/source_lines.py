@@ -15,11 +15,16 @@ SECONDS = 2.0
 
 
 class SourceLines:
-    """Reads source lines. A process may be read several times for one report; its debug information is read once."""
+    """Reads source lines.
+
+    A process may be read several times for one report, at last while its threads are stopped. What was found the first
+    time is kept, so that reading debug information does not make the stop longer.
+    """
 
     def __init__(self) -> None:
         self._budget = Budget(SECONDS)
         self._known: dict[object, DebugInformation | None] = {}
+        self._found: dict[object, Symbol | None] = {}
 
     def find(self, file: LoadedFile, address: int) -> Symbol | None:
         """The function, line and inlined calls at a run-time address; None without debug information of it.
@@ -29,6 +34,12 @@ class SourceLines:
         :raises CorruptStructure: the debug information contradicts itself, or cannot be read.
         :raises OutOfTime: the time is over.
         """
+        key = file.identity, address - file.bias
+        if key not in self._found:
+            self._found[key] = self._find(file, address)
+        return self._found[key]
+
+    def _find(self, file: LoadedFile, address: int) -> Symbol | None:
         if file.identity not in self._known:
             self._known[file.identity] = file.debug_information(self._budget)
         information = self._known[file.identity]
