@@ -294,6 +294,9 @@ class GdbTarget:
         name, start = self._name(address)
         return Symbol(name, *_source_place(address, start)) if start is not None else Symbol(name)
 
+    def source_file(self, address: int) -> str | None:
+        return self.frame_symbol(address).file
+
     @remembered
     def _name(self, address: int) -> tuple[str | None, int | None]:
         """The name and start of the symbol at an address; no start if GDB has no debug information of the file."""

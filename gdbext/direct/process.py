@@ -20,7 +20,7 @@ from functools import cached_property
 from gdbext import arch
 from gdbext.direct.image import ImageMemory
 from gdbext.direct.memory import ProcessMemory
-from gdbext.direct.source_lines import SourceLines
+from gdbext.direct.source_lines import SourceLines, replaced
 from gdbext.direct.stopping import StoppedThreads
 from gdbext.direct.symbols import LoadedFile
 from gdbext.direct.target import DirectTarget, kernel_code, loaded_file, named_modules
@@ -32,10 +32,11 @@ from gdbext.errors import CorruptStructure, GdbextError, NoTarget, ThreadUnavail
 from gdbext.inferior.address_space import AddressSpace, Region
 from gdbext.inferior.cache import PAGE, CachedMemory, read_available
 from gdbext.inferior.proc import Proc
-from gdbext.inferior.protocol import Memory, Module, Origin, SignalInfo, ThreadRef
-from gdbext.model import TargetKind
+from gdbext.inferior.protocol import Memory, Module, Origin, SignalInfo, Symbol, ThreadRef
+from gdbext.model import Report, TargetKind
 from gdbext.record import record
 from gdbext.remembered import remembered
+from gdbext.threads.code import with_symbol
 
 #: Most frames that are compared to see whether a thread that has run in between is where it was.
 _MAX_FRAMES = 1000
@@ -96,6 +97,8 @@ class ProcessTarget(DirectTarget):
         self.proc: Proc | None = Proc(pid)
         self._proc = self.proc
         self.stopped = StoppedThreads()
+        # addresses of frames whose lines are not known yet
+        self._without_lines: set[int] = set()
         # threads that slept until they were stopped, for registers that /proc does not show, or did not
         self._kept: dict[int, bool] = {}
         # threads that must not be stopped, and do not sleep long enough
@@ -193,6 +196,21 @@ class ProcessTarget(DirectTarget):
     def _ordered(self) -> list[int]:
         """The threads in a debugger's order: the main thread first, then as they were created."""
         return sorted(self.tasks, key=lambda lwp: (lwp != self.pid, lwp))
+
+    def frame_symbol(self, address: int) -> Symbol:
+        """As `symbol`: threads may be stopped, so lines are found later (`add_lines`)."""
+        self._without_lines.add(address)
+        return self.symbol(address)
+
+    def add_lines(self, report: Report) -> Report:
+        """Add the source lines and inlined calls of native frames to the report of this process."""
+        found = {address: self._with_lines(address) for address in sorted(self._without_lines)}
+        # the frame of a caller has the address after its call
+        named = {pc: symbol for address, symbol in found.items() for pc in (address, address + 1)
+                 if pc == address or pc not in found}
+        if not any(symbol.file is not None for symbol in named.values()):
+            return report
+        return replaced(report, lambda frame: with_symbol(frame, named[frame.pc]) if frame.pc in named else frame)
 
     def close(self) -> None:
         """Close the process's memory and files; then it can no longer be read."""

@@ -115,8 +115,14 @@ class DirectTarget:
         return Symbol(function_name(loaded.symbol(address) or self._name_of_stub(address)) if loaded is not None
                       else None)
 
-    @remembered
     def frame_symbol(self, address: int) -> Symbol:
+        return self._with_lines(address)
+
+    def source_file(self, address: int) -> str | None:
+        return self._with_lines(address).file
+
+    @remembered
+    def _with_lines(self, address: int) -> Symbol:
         symbol = self.symbol(address)
         _, loaded = self._at(address)
         try:

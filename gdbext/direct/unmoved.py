@@ -47,6 +47,7 @@ def read_unmoved(pid: int, may_stop: bool = True,
             moved -= _kept_waiting(target, report, moved)
         paused += stopped.seconds
         if not moved:
+            report = target.add_lines(report)
             report = replace(report, target=replace(report.target, paused=round(paused, 3)))
             return target, report, snapshot.incomplete
         moving |= moved

@@ -151,6 +151,9 @@ class Target(Protocol):
     def frame_symbol(self, address: int) -> Symbol:
         """As `symbol`, with file, line and inlined calls if debug information has them, for frames that are shown."""
 
+    def source_file(self, address: int) -> str | None:
+        """The source file of a code address if debug information has it."""
+
     def variables(self, thread: ThreadRef, index: int) -> Sequence[tuple[str, str, str]]:
         """The variables of a native frame with debug information: (name, type, value).
 

@@ -33,6 +33,13 @@ _PYTHON_FUNCTION = re.compile(r"^_?Py[A-Z_]|^_Py")
 _PYTHON_SOURCE = re.compile(r"(^|/)(Python|Objects|Modules|Parser|Programs|Include)/(internal/|cpython/)?\w+\.[ch]$")
 
 
+def with_symbol(frame: NativeFrame, symbol: Symbol) -> NativeFrame:
+    """A frame with the function, source line and inlined calls of a symbol."""
+    function = public_name(symbol.function) if symbol.function else None
+    found = replace(frame, function=function, file=symbol.file, line=symbol.line, inlined=symbol.inlined)
+    return _as_in_source(found) if found.inlined else found
+
+
 def _as_in_source(frame: NativeFrame) -> NativeFrame:
     """A frame whose inlined calls have the names that a person knows, without Cython's own helpers."""
     calls = [replace(call, function=cython_name(call.function, frame.module) or short_name(call.function))
@@ -113,13 +120,16 @@ class Code:
         """
         known = self._frames.get((pc, index == 0))
         if known is None:
-            symbol = self._frame_symbol(pc, index)
-            function = public_name(symbol.function) if symbol.function else None
             module = self._ranges.find(pc)
             name = module.name if module is not None else (self._unknown_file(pc) or "").rpartition("/")[2] or None
-            known = NativeFrame(function, name, pc, symbol.file, symbol.line, symbol.inlined)
-            known = self._frames[(pc, index == 0)] = _as_in_source(known) if known.inlined else known
+            known = with_symbol(NativeFrame(None, name, pc), self._frame_symbol(pc, index))
+            self._frames[(pc, index == 0)] = known
         return known
+
+    def source_file(self, pc: int) -> str | None:
+        """The source file of a caller's program counter if debug information has it."""
+        place = self._place(pc, 1)
+        return self._target.source_file(place) if place is not None else None
 
     def function_range(self, pc: int) -> tuple[int, int] | None:
         """Start and end of the function of a program counter (of a caller: less one), without the use of symbols."""
@@ -272,4 +282,4 @@ class InterpreterCode(dict[int, bool]):
         # a program that Python is linked into: its own functions are not the interpreter's
         if _PYTHON_FUNCTION.match(self._code.symbol(pc, 1).function or ""):
             return True
-        return _PYTHON_SOURCE.search(self._code.frame(pc, 1).file or "") is not None
+        return _PYTHON_SOURCE.search(self._code.source_file(pc) or "") is not None

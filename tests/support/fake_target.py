@@ -191,6 +191,10 @@ class FakeTarget:
         """As `symbol`."""
         return self.symbol(address)
 
+    def source_file(self, address: int) -> str | None:
+        """As `symbol`."""
+        return self.symbol(address).file
+
     def variables(self, thread: ThreadRef, index: int) -> list[tuple[str, str, str]]:
         """See `Target.variables`."""
         return self.locals.get((thread.number, index), [])

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import pytest
 
-from gdbext.direct.source_lines import SourceLines
+from gdbext.direct.source_lines import SourceLines, replaced
 from gdbext.direct.symbols import LoadedFile
 from gdbext.dwarf.sections import Budget, OutOfTime
+from gdbext.model import MixedStack, NativeFrame, Part, PyFrame
 from tests.support import dwarf_files
 
 BIAS = 0x10000
@@ -26,6 +28,16 @@ def test_names_are_those_of_the_source(tmp_path: Path) -> None:
     assert {symbol.function for symbol in found if symbol is not None} == {"bank::transfer"}
     names = {call.function for symbol in found if symbol is not None for call in symbol.inlined}
     assert "bank::(anonymous namespace)::pay" in names
+
+
+def test_native_frames_are_replaced_everywhere() -> None:
+    frames = (NativeFrame("one", "x", 1), PyFrame("f", "f", "x.py", 1), NativeFrame("two", "x", 2))
+    stack = MixedStack(frames, (Part(frames[:1]), Part(frames[1:])))
+    found = replaced(stack, lambda frame: dataclasses.replace(frame, line=7) if frame.pc == 1 else frame)
+    assert found.frames == (NativeFrame("one", "x", 1, line=7), *frames[1:])
+    assert found.parts == (Part(found.frames[:1]), stack.parts[1])
+    assert found.parts[1] is stack.parts[1]
+    assert replaced(stack, lambda frame: frame) is stack
 
 
 def test_time_is_shared_by_all_files(tmp_path: Path) -> None:
