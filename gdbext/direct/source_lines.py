@@ -14,7 +14,7 @@ from gdbext.inferior.protocol import Symbol
 from gdbext.model import InlinedCall, NativeFrame
 from gdbext.runtimes.names import public_name
 
-#: The time that one report may take to read debug information, in seconds.
+#: The processor time that one report may take to read debug information, in seconds.
 SECONDS = 2.0
 
 

@@ -25,9 +25,12 @@ class OutOfTime(GdbextError):
 
 
 class Budget:
-    """The time that one report may spend on debug information, in seconds. Only what `spending` encloses counts."""
+    """The processor time that one report may spend on debug information, in seconds.
 
-    def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
+    Only what `spending` encloses counts. Time that other programs take does not: a report on a busy machine is the same.
+    """
+
+    def __init__(self, seconds: float, clock: Callable[[], float] = time.process_time) -> None:
         self._left = seconds
         self._clock = clock
         self._deadline = 0.0

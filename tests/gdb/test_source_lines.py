@@ -13,6 +13,7 @@ import gdbext
 from gdbext.direct.demangle import function_name
 from gdbext.direct.source_lines import SourceLines
 from gdbext.direct.symbols import LoadedFile
+from gdbext.dwarf.sections import Budget
 from gdbext.elf.headers import SHF_EXECINSTR, Read, open_regular
 from gdbext.elf.symtab import SymbolFile
 from gdbext.inferior.protocol import Symbol
@@ -64,6 +65,7 @@ def directly(program: Path, addresses: list[int]) -> list[Symbol]:
         return open_regular(place) if Path(place).is_file() else None
 
     lines = SourceLines()
+    lines._budget = Budget(60)  # no report has so many frames
     file = LoadedFile(SymbolFile(open_regular(str(program)), True), 0, str(program), opened)
     found = []
     for address in addresses:
