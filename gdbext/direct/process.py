@@ -33,7 +33,7 @@ from gdbext.inferior.address_space import AddressSpace, Region
 from gdbext.inferior.cache import PAGE, CachedMemory, read_available
 from gdbext.inferior.proc import Proc
 from gdbext.inferior.protocol import Memory, Module, Origin, SignalInfo, Symbol, ThreadRef
-from gdbext.model import Report, TargetKind
+from gdbext.model import NativeFrame, Report, TargetKind
 from gdbext.record import record
 from gdbext.remembered import remembered
 from gdbext.threads.code import with_symbol
@@ -199,18 +199,19 @@ class ProcessTarget(DirectTarget):
 
     def frame_symbol(self, address: int) -> Symbol:
         """As `symbol`: threads may be stopped, so lines are found later (`add_lines`)."""
-        self._without_lines.add(address)
+        _, loaded = self._at(address)
+        if loaded is not None and loaded.has_lines:
+            self._without_lines.add(address)
         return self.symbol(address)
 
     def add_lines(self, report: Report) -> Report:
         """Add the source lines and inlined calls of native frames to the report of this process."""
-        found = {address: self._with_lines(address) for address in sorted(self._without_lines)}
-        # the frame of a caller has the address after its call
-        named = {pc: symbol for address, symbol in found.items() for pc in (address, address + 1)
-                 if pc == address or pc not in found}
-        if not any(symbol.file is not None for symbol in named.values()):
-            return report
-        return replaced(report, lambda frame: with_symbol(frame, named[frame.pc]) if frame.pc in named else frame)
+        def with_lines(frame: NativeFrame) -> NativeFrame:
+            # the frame of a caller has the address after its call
+            address = next((at for at in (frame.pc, frame.pc - 1) if at in self._without_lines), None)
+            return with_symbol(frame, self._with_lines(address)) if address is not None else frame
+
+        return replaced(report, with_lines) if self._without_lines else report
 
     def close(self) -> None:
         """Close the process's memory and files; then it can no longer be read."""

@@ -27,7 +27,8 @@ class OutOfTime(GdbextError):
 class Budget:
     """The processor time that one report may spend on debug information, in seconds.
 
-    Only what `spending` encloses counts. Time that other programs take does not: a report on a busy machine is the same.
+    Only what `spending` encloses counts. Time that other programs take does not, so the report on a busy machine is
+    the same.
     """
 
     def __init__(self, seconds: float, clock: Callable[[], float] = time.process_time) -> None:
