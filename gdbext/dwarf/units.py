@@ -147,7 +147,7 @@ class Unit:
         :param place: of the entry in the unit.
         :param after: its abbreviation code.
         """
-        data, known, size, depth = self.data, self._abbreviations, len(self.data), 0
+        data, known, size, depth, count = self.data, self._abbreviations, len(self.data), 0, 0
         try:
             while True:
                 if shape.sibling_form:
@@ -163,7 +163,9 @@ class Unit:
                 while True:
                     if not depth or place >= size:
                         return place
-                    self._tick()
+                    count += 1
+                    if not count % _OFTEN:
+                        self._sections.budget.check()
                     code, after = data[place], place + 1
                     if code >= 0x80:
                         code, after = _long_code(data, place)
