@@ -182,7 +182,8 @@ class GdbTarget:
         found: list[tuple[int, int]] = []
         try:
             for frame in _iter_frames(self._switch(thread)):
-                if not frame.pc() or len(found) >= limit:
+                # a thread may have called null; its caller may not
+                if found and not frame.pc() or len(found) >= limit:
                     break
                 if not is_inlined(frame):
                     found.append((frame.pc(), int(frame.read_register(stack_pointer)) & _MASK64))
@@ -285,25 +286,37 @@ class GdbTarget:
         self._lazy.load(module)
         return read_structs(module, "PyEval_EvalCode", read_specs("cpython"))
 
-    @remembered
     def symbol(self, address: int) -> Symbol:
+        return Symbol(self._name(address)[0])
+
+    @remembered
+    def frame_symbol(self, address: int) -> Symbol:
+        name, start = self._name(address)
+        return Symbol(name, *_source_place(address, start)) if start is not None else Symbol(name)
+
+    def source_file(self, address: int) -> str | None:
+        return self.frame_symbol(address).file
+
+    @remembered
+    def _name(self, address: int) -> tuple[str | None, int | None]:
+        """The name and start of the symbol at an address; no start if GDB has no debug information of the file."""
         module = self._module_at(address) if self._mapped or self._lazy.unread else None
         mapped = self._mapped.get(id(module))
         if mapped is not None:
-            return Symbol(_demangled(mapped.symbol(address)))
+            return _demangled(mapped.symbol(address)), None
         if module is not None and module.path in self._lazy.unread:
             is_known, name = self._lazy.name(module, address)
             if is_known:
-                return Symbol(_demangled(name))
+                return _demangled(name), None
             self._lazy.load(module)
         try:
             match = _SYMBOLIC.match(output(f"output/a {address:#x}"))
         except gdb.error:
             match = None
         if match is None:
-            return Symbol(None, *_source_place(address, address))
+            return None, address
         name, offset = match.groups()
-        return Symbol(_demangled(name), *_source_place(address, address - int(offset or 0)))
+        return _demangled(name), address - int(offset or 0)
 
     def selected(self) -> int | None:
         return self._selected
@@ -480,7 +493,7 @@ def _source_place(address: int, start: int) -> tuple[str | None, int | None, tup
         block: gdb.Block | None = gdb.block_for_pc(address)
         while block is not None and len(functions) < _MAX_INLINED:
             if block.function is not None:
-                functions.append((block.start, block.function))
+                functions.append((_entry(block.function, block), block.function))
             block = block.superblock
         if not functions:  # assembly language
             return _file_name(table), None, ()
@@ -494,10 +507,20 @@ def _source_place(address: int, start: int) -> tuple[str | None, int | None, tup
         return None, None, ()
 
 
+def _entry(function: gdb.Symbol, block: gdb.Block) -> int:
+    """The address at which a function begins; its block may have a part before that."""
+    try:
+        address = function.value().address
+        return int(address) if address is not None else block.start
+    except (gdb.error, TypeError):
+        return block.start
+
+
 def _inlined(functions: Sequence[tuple[int, gdb.Symbol]], start: int) -> Sequence[gdb.Symbol]:
     """The inlined functions at an address.
 
-    :param functions: the functions whose blocks contain the address with their start, innermost first.
+    :param functions: the functions whose blocks contain the address, with the addresses where they begin, innermost
+        first.
     :param start: the address of the symbol.
     """
     # the block of a function that the compiler split off, as for OpenMP, is in that of the original function
@@ -517,7 +540,8 @@ def _file_name(table: gdb.Symtab | None) -> str | None:
 def _demangled(name: str | None) -> str | None:
     """Return a C++ or Rust function's name as in its source, without parameters; any other name as it is."""
     if name is None or not name.startswith(("_Z", "_R")):
-        return name
+        # GDB names a C++ function that no other file sees with its parameters
+        return without_parameters(name) if name is not None else None
     mangled = name.partition("@")[0]
     # the file's author chooses the name: with a line feed it would be two GDB commands
     if not _PLAIN_NAME.fullmatch(mangled):

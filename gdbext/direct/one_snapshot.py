@@ -8,7 +8,6 @@ from typing import Any
 
 from gdbext.commands.answer import INTERNAL, answer, source_of_core, source_of_process, with_crash
 from gdbext.direct.core import CoreTarget
-from gdbext.direct.target import DirectTarget
 from gdbext.direct.unmoved import read_unmoved
 from gdbext.errors import GdbextError
 from gdbext.model import Problem, Report
@@ -18,6 +17,9 @@ from gdbext.render.escape import printable
 from gdbext.render.source import SourceFiles
 from gdbext.render.style import Style
 from gdbext.snapshot import take_snapshot
+
+#: What is left out although GDB is there: it would take longer still.
+NOT_MORE = frozenset(("late-lines",))
 
 
 @record
@@ -66,8 +68,8 @@ def _of_core(request: Request, core: str) -> dict[str, Any]:
     target = CoreTarget(core, request.executable, request.places)
     snapshot = take_snapshot(target, request.object_names)
     report = with_crash(snapshot, snapshot.judged_report(lambda thread: True))
-    left_out = _left_out(target, report)
-    if request.may_defer and (left_out or not target.is_usual):
+    left_out = target.left_out()
+    if request.may_defer and (left_out - NOT_MORE or not target.is_usual):
         return {"left_out": sorted(left_out)}
     return _answer(request, report, snapshot.incomplete, left_out,
                    source_of_core(target.core_file, lambda: target.written))
@@ -75,15 +77,11 @@ def _of_core(request: Request, core: str) -> dict[str, Any]:
 
 def _of_process(request: Request, pid: int) -> dict[str, Any]:
     target, report, incomplete = read_unmoved(pid, request.may_stop, request.object_names)
-    left_out = _left_out(target, report)
+    left_out = target.left_out()
     paused = {"paused": report.target.paused}
-    if request.may_defer and left_out:
+    if request.may_defer and left_out - NOT_MORE:
         return {"left_out": sorted(left_out), **paused}
     return {**_answer(request, report, incomplete, left_out, source_of_process(pid)), **paused}
-
-
-def _left_out(target: DirectTarget, report: Report) -> set[str]:
-    return target.left_out([runtime.module for runtime in report.runtimes])
 
 
 def _answer(request: Request, report: Report, incomplete: GdbextError | None, left_out: Collection[str],

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from gdbext.direct.process import ProcessTarget, Way
+from gdbext.direct.source_lines import SourceLines
 from gdbext.errors import GdbextError, ThreadUnavailable
 from gdbext.model import Report
 from gdbext.model.kinds import GIL
@@ -31,9 +32,9 @@ def read_unmoved(pid: int, may_stop: bool = True,
     :raises GdbextError: it cannot be read.
     :raises PermissionError: we may not read it.
     """
-    moving, pages, paused = set[int](), set[int](), 0.0
+    moving, pages, paused, lines = set[int](), set[int](), 0.0, SourceLines()
     for way in _ways(moving, pages, may_stop):
-        target = ProcessTarget(pid, may_stop, way)
+        target = ProcessTarget(pid, may_stop, way, lines)
         with contextlib.closing(target), target.stopped as stopped:
             try:
                 snapshot = take_snapshot(target, object_names)
@@ -46,6 +47,7 @@ def read_unmoved(pid: int, may_stop: bool = True,
             moved -= _kept_waiting(target, report, moved)
         paused += stopped.seconds
         if not moved:
+            report = target.add_lines(report)
             report = replace(report, target=replace(report.target, paused=round(paused, 3)))
             return target, report, snapshot.incomplete
         moving |= moved

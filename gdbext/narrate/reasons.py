@@ -27,6 +27,7 @@ _PARTS = {
 _LACKS = {
     "frames": "the callers of frames without a frame description",
     "instructions": "the machine code that proves which thread holds a lock, or why a thread crashed",
+    "late-lines": "source lines of more native functions (reading debug information without GDB ends after 2 s)",
     "lines": "source lines and inlined calls of native functions",
     "types": "structures of a Python version without a table, from its debug information",
     "variables": "variables of native functions",
