@@ -18,12 +18,14 @@ from gdbext import arch
 from gdbext.debugger.before_pause import before_pause
 from gdbext.debugger.console import TARGET_FILES, decoded, output, sysroot
 from gdbext.debugger.lazy import LazySymbols
+from gdbext.debugger.settings import settings
 from gdbext.debugger.types import read_structs
 from gdbext.elf.core_file import CoreFile, read_core_file
 from gdbext.elf.headers import Read, open_regular
 from gdbext.elf.mapped import MappedModule, mapped_modules
 from gdbext.errors import MemoryUnreadable, NoTarget, ThreadUnavailable
 from gdbext.inferior.address_space import AddressSpace, Region
+from gdbext.inferior.budget import Budget
 from gdbext.inferior.cache import CachedMemory
 from gdbext.inferior.modules import ModuleMap
 from gdbext.inferior.proc import Proc
@@ -133,6 +135,8 @@ class GdbTarget:
         if self.kind == "core" and self.regions():
             memory = CoreMemory(memory, self.regions(), self._is_loaded, self.core_kept() is not None)
         self.memory: Memory = CachedMemory(memory)
+        #: How long it may be read, if it is read in a `session`.
+        self.budget = Budget()
 
     def threads(self) -> list[ThreadRef]:
         found = []
@@ -411,10 +415,13 @@ def session(may_load: bool = True) -> Iterator[GdbTarget]:
     with contextlib.suppress(gdb.error):
         frame = gdb.selected_frame()
     target = GdbTarget(may_load)
+    if target.kind == "live":
+        target.budget = Budget(settings().max_pause)
     collects = gc.isenabled()
     gc.disable()
     try:
-        yield target
+        with target.budget:
+            yield target
     finally:
         if collects:
             gc.enable()

@@ -11,6 +11,7 @@ from gdbext.direct.core import CoreTarget
 from gdbext.direct.target import DirectTarget
 from gdbext.direct.unmoved import read_unmoved
 from gdbext.errors import GdbextError
+from gdbext.inferior.budget import Budget
 from gdbext.model import Problem, Report
 from gdbext.model.reasons import because
 from gdbext.record import record
@@ -26,7 +27,8 @@ class Request:
 
     `executable` and `places` are as in `CoreTarget`. `pid` is the process, None for a core; `may_stop` says whether its
     threads may be stopped for a moment. If `may_defer`, the answer only says what was left out if the report by GDB
-    could have more, or if the core is unusual. For the other members see `debugger.one_snapshot.Request`.
+    could have more, or if the core is unusual. Reading takes at most `seconds`; threads of a process are stopped for at
+    most `max_pause` seconds. For the other members see `debugger.one_snapshot.Request`.
     """
 
     executable: str | None
@@ -39,6 +41,8 @@ class Request:
     object_names: bool
     pid: int | None = None
     may_stop: bool = True
+    seconds: float = 30.0
+    max_pause: float = 10.0
 
 
 def answer_request(request: Request, core: str) -> dict[str, Any]:
@@ -64,8 +68,9 @@ def answer_request(request: Request, core: str) -> dict[str, Any]:
 
 def _of_core(request: Request, core: str) -> dict[str, Any]:
     target = CoreTarget(core, request.executable, request.places)
-    snapshot = take_snapshot(target, request.object_names)
-    report = with_crash(snapshot, snapshot.judged_report(lambda thread: True))
+    with Budget(request.seconds) as budget:
+        snapshot = take_snapshot(target, request.object_names, budget)
+        report = with_crash(snapshot, snapshot.judged_report(lambda thread: True))
     left_out = _left_out(target, report)
     if request.may_defer and (left_out or not target.is_usual):
         return {"left_out": sorted(left_out)}
@@ -74,7 +79,8 @@ def _of_core(request: Request, core: str) -> dict[str, Any]:
 
 
 def _of_process(request: Request, pid: int) -> dict[str, Any]:
-    target, report, incomplete = read_unmoved(pid, request.may_stop, request.object_names)
+    target, report, incomplete = read_unmoved(
+        pid, request.may_stop, request.object_names, request.seconds, request.max_pause)
     left_out = _left_out(target, report)
     paused = {"paused": report.target.paused}
     if request.may_defer and left_out:

@@ -49,10 +49,10 @@ def test_damage_is_noticed(found: Sequence[Seed | FileSeed]) -> None:
 
 
 def test_mistakes_of_gdbext_are_found(found: Sequence[Seed | FileSeed], monkeypatch: pytest.MonkeyPatch) -> None:
-    def mistaken(_target: object) -> None:
+    def mistaken(_target: object, budget: object) -> None:
         raise IndexError("list index out of range")
 
-    def endless(_target: object) -> None:
+    def endless(_target: object, budget: object) -> None:
         while True:
             pass
 

@@ -23,13 +23,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, Optional
 
 from gdbext.commands.answer import answer, source_of_core
 from gdbext.direct.core import CoreTarget
 from gdbext.elf.core_memory import CoreMemory
 from gdbext.elf.headers import Read, opened_file
 from gdbext.errors import GdbextError, MemoryUnreadable
+from gdbext.inferior.budget import Budget
 from gdbext.inferior.cache import PAGE, CachedMemory
 from gdbext.inferior.protocol import Memory, ThreadRef
 from gdbext.model import Report
@@ -63,10 +64,12 @@ class Image:
     patches: Sequence[tuple[int, bytes]] = ()
     gone: Sequence[int] = ()
     registers: Mapping[tuple[int, str], int] = field(default_factory=dict)
+    #: How much memory may be read, in bytes, if that is limited.
+    budget: int | None = None
 
     def as_json(self) -> dict[str, Any]:
         """The image as it is written to a file."""
-        return {"seed": self.seed, "number": self.number, "gone": list(self.gone),
+        return {"seed": self.seed, "number": self.number, "budget": self.budget, "gone": list(self.gone),
                 "patches": [[address, data.hex()] for address, data in self.patches],
                 "registers": [[*place, value] for place, value in self.registers.items()]}
 
@@ -74,7 +77,8 @@ class Image:
     def of_json(made: Mapping[str, Any]) -> Image:
         """Read what `as_json` made."""
         return Image(made["seed"], made["number"], [(at, bytes.fromhex(data)) for at, data in made["patches"]],
-                     list(made["gone"]), {(thread, name): value for thread, name, value in made["registers"]})
+                     list(made["gone"]), {(thread, name): value for thread, name, value in made["registers"]},
+                     made["budget"])
 
     def parts(self) -> list[object]:
         """All changes, one by one."""
@@ -163,7 +167,7 @@ class Seed:
     def target(self, image: Image) -> CoreTarget:
         """The core with the damage of an image."""
         memory = CachedMemory(_Damaged(self._raw, image.gone) if image.gone else self._raw)
-        pages = memory._pages = dict(self._pages)
+        pages = memory._pages = {} if image.budget is not None else dict(self._pages)
         for address, data in image.patches:
             while data:
                 first = address & ~(PAGE - 1)
@@ -199,6 +203,8 @@ class Seed:
                 patches.append(self._page(chance))
             else:
                 patches.append(self._word(chance))
+        if chance.random() < 0.1:  # nothing is damaged, but not all is read
+            return Image(self.name, number, budget=chance.randrange(len(self._pages)) * PAGE)
         return Image(self.name, number, patches, gone, registers)
 
     def _page(self, chance: random.Random) -> tuple[int, bytes]:
@@ -352,7 +358,7 @@ class Check:
             made = None
             try:
                 made = target()
-                report = self.report(made)
+                report = self.report(made, image.budget)
             except GdbextError:  # one line, no report
                 return None
             except (Overtime, Exception) as error:
@@ -362,9 +368,12 @@ class Check:
                     made.close()
             return self._invented(image, report) or self._shown(report)
 
-    def report(self, target: CoreTarget) -> Report:
-        """The report of a core, whose mistakes are not caught."""
-        snapshot = take_snapshot(target)
+    def report(self, target: CoreTarget, size: int | None = None) -> Report:
+        """The report of a core, whose mistakes are not caught.
+
+        :param size: how much may be read, in bytes.
+        """
+        snapshot = take_snapshot(target, budget=None if size is None else Budget(None, size))
         report = snapshot.judged_report(lambda thread: True)
         with contextlib.suppress(GdbextError):
             report = replace(report, crash=snapshot.crash(report))
@@ -374,6 +383,9 @@ class Check:
         """A recorded deadlock that rests on words which name no living thread."""
         if self._seed is None:
             return None
+        if image.budget is not None:
+            added = _edges(report) - _edges(self._seed.healthy)
+            return f"a deadlock that is there only if not all is read: {sorted(added, key=str)}" if added else None
         edges = _recorded_edges(report) - _recorded_edges(self._seed.healthy)
         if not edges or image.registers or image.gone:
             return None
@@ -403,10 +415,18 @@ class Check:
         return None
 
 
-def _recorded_edges(report: Report) -> set[tuple[int, str, int | None]]:
-    addresses = {lock.id: lock.id.rpartition(":")[2] for lock in report.locks}
-    return {(edge.waiter, addresses.get(edge.lock, edge.lock), edge.holder) for deadlock in report.deadlocks
-            if deadlock.evidence == "recorded" for edge in deadlock.edges}
+_Edges = set[tuple[int, str, Optional[int]]]
+
+
+def _recorded_edges(report: Report) -> _Edges:
+    return _edges(replace(report, deadlocks=tuple(
+        deadlock for deadlock in report.deadlocks if deadlock.evidence == "recorded")))
+
+
+def _edges(report: Report) -> _Edges:
+    # the kind of a lock may be less well known
+    return {(edge.waiter, edge.lock.rpartition(":")[2], edge.holder) for deadlock in report.deadlocks
+            for edge in deadlock.edges}
 
 
 def _names_a_thread(data: bytes, identities: set[int]) -> bool:
