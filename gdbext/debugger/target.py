@@ -245,15 +245,22 @@ class GdbTarget:
         return self._modules
 
     def _listed_modules(self) -> list[Module]:
-        sections: dict[str, list[Section]] = {}
-        of_core = False
-        for line in output("info files").splitlines():
+        listed: list[tuple[str, Section]] = []
+        of_core = goes_on = False
+        for line in output("info files").split("\n"):
             if line in (_CORE_SEGMENTS, _EXECUTABLE_SECTIONS):
                 of_core = line == _CORE_SEGMENTS
             match = _SECTION.match(line)
             if match and not of_core:
                 low, high, name, path = match.groups()
-                sections.setdefault(path or "", []).append(Section(name, int(low, 16), int(high, 16)))
+                listed.append((path or "", Section(name, int(low, 16), int(high, 16))))
+            elif goes_on and line and not line.startswith("\t"):  # the file's name contains a newline
+                listed[-1] = (f"{listed[-1][0]}\n{line}", listed[-1][1])
+                continue
+            goes_on = bool(match) and not of_core and bool(path)
+        sections: dict[str, list[Section]] = {}
+        for path, section in listed:
+            sections.setdefault(path, []).append(section)
         return [Module(path or self.executable or "", tuple(found), not path) for path, found in sections.items()]
 
     def _open_mapped(self, path: str) -> Read | None:

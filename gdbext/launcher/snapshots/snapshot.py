@@ -30,6 +30,7 @@ from gdbext.launcher.snapshots.direct import TooSlow, end_direct, read_without_g
 from gdbext.launcher.snapshots.finding import HOME, environment, find_gdb, names_gdb, probe
 from gdbext.launcher.snapshots.preparation import Preparation
 from gdbext.launcher.snapshots.rights import why_not_traced
+from gdbext.launcher.snapshots.said import last_line, memory_hint
 from gdbext.launcher.status import NO_ANSWER, NO_GDB, NoGdb, Unreadable
 from gdbext.model import Report
 from gdbext.model.verdict import STATUS_OF_OUTCOME
@@ -350,8 +351,9 @@ class _Run:
         if "problem" in lines:
             raise Unreadable(lines["problem"], lines["hint"])
         probe(gdb).check()  # most likely GDB has no Python
-        last = printable(said.strip().rpartition("\n")[2], 300)
-        raise Unreadable(f"GDB ended without an answer{': ' if last else ''}{last}", "`gdbext doctor` checks this GDB")
+        last = last_line(said)
+        raise Unreadable(f"GDB ended without an answer{': ' if last else ''}{last}",
+                         memory_hint() or "`gdbext doctor` checks this GDB")
 
 
 def _explain(pid: int, problem: str) -> None:
