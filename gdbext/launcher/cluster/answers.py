@@ -23,7 +23,7 @@ _STRANGE = {"problem": "its answer is not one of gdbext", "hint": "install the s
 def checked_snapshot(answer: object) -> dict[str, Any]:
     """The answer of `snapshot_there`: the members of a `Snapshot` without its target.
 
-    The ``document`` is checked by whoever reads it; it is an object or None.
+    The ``document`` is not checked: `read_document` does that.
     """
     if not isinstance(answer, dict):
         answer = _STRANGE

@@ -23,7 +23,8 @@ SCHEDULER: dict[str, Any] = {
     **PLACE, "workers": {"tcp://b": {"peer": "p", "local": "l", "pid": None}},
     "clients": [{"peer": "p", "local": "l", "pid": 7, "name": "c", "futures": 2}]}
 #: Values of every type that JSON and pickles have.
-VALUES: tuple[Any, ...] = (None, True, -1, 1 << 70, float("nan"), float("inf"), "\x1b[2J", b"bytes", [], [1], {}, {"pid": "x"}, object())
+VALUES: tuple[Any, ...] = (
+    None, True, -1, 1 << 70, float("nan"), float("inf"), "\x1b[2J", b"bytes", [], [1], {}, {"pid": "x"}, object())
 
 
 def test_good_answers_remain() -> None:
