@@ -17,7 +17,6 @@ from gdbext.render.escape import printable
 
 #: The most characters of a text, and the most lines of source and notes.
 _MOST_TEXT, _MOST_LINES = 32 << 20, 10_000
-_STRANGE = {"problem": "its answer is not one of gdbext", "hint": "install the same version of gdbext there"}
 
 
 def checked_snapshot(answer: object) -> dict[str, Any]:
@@ -26,7 +25,9 @@ def checked_snapshot(answer: object) -> dict[str, Any]:
     The ``document`` is not checked: `read_document` does that.
     """
     if not isinstance(answer, dict):
-        answer = _STRANGE
+        problem = "its answer is not one of gdbext"
+        hint = "install the same version of gdbext there"
+        answer = {"problem": problem, "hint": hint}
     document, status = answer.get("document"), answer.get("status")
     known = {*STATUS_OF_OUTCOME.values(), NO_ANSWER}
     return {

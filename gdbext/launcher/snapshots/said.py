@@ -16,5 +16,7 @@ def last_line(said: str) -> str:
 def memory_hint() -> str:
     """What to do if a limit on memory may be the reason; empty if there is no limit."""
     soft, _ = resource.getrlimit(resource.RLIMIT_AS)
-    return "" if soft == resource.RLIM_INFINITY else (
-        f"memory is limited to {soft >> 20:,} MiB here, which may be too little: ulimit -v unlimited")
+    hint = ""
+    if soft != resource.RLIM_INFINITY:
+        hint = f"memory is limited to {soft >> 20:,} MiB here, which may be too little: ulimit -v unlimited"
+    return hint
