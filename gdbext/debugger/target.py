@@ -18,12 +18,14 @@ from gdbext import arch
 from gdbext.debugger.before_pause import before_pause
 from gdbext.debugger.console import TARGET_FILES, decoded, output, sysroot
 from gdbext.debugger.lazy import LazySymbols
+from gdbext.debugger.settings import settings
 from gdbext.debugger.types import read_structs
 from gdbext.elf.core_file import CoreFile, read_core_file
 from gdbext.elf.headers import Read, open_regular
 from gdbext.elf.mapped import MappedModule, mapped_modules
 from gdbext.errors import MemoryUnreadable, NoTarget, ThreadUnavailable
 from gdbext.inferior.address_space import AddressSpace, Region
+from gdbext.inferior.budget import Budget
 from gdbext.inferior.cache import CachedMemory
 from gdbext.inferior.modules import ModuleMap
 from gdbext.inferior.proc import Proc
@@ -133,6 +135,8 @@ class GdbTarget:
         if self.kind == "core" and self.regions():
             memory = CoreMemory(memory, self.regions(), self._is_loaded, self.core_kept() is not None)
         self.memory: Memory = CachedMemory(memory)
+        #: How long it may be read, if it is read in a `session`.
+        self.budget = Budget()
 
     def threads(self) -> list[ThreadRef]:
         found = []
@@ -242,15 +246,22 @@ class GdbTarget:
         return self._modules
 
     def _listed_modules(self) -> list[Module]:
-        sections: dict[str, list[Section]] = {}
-        of_core = False
-        for line in output("info files").splitlines():
+        listed: list[tuple[str, Section]] = []
+        of_core = goes_on = False
+        for line in output("info files").split("\n"):
             if line in (_CORE_SEGMENTS, _EXECUTABLE_SECTIONS):
                 of_core = line == _CORE_SEGMENTS
             match = _SECTION.match(line)
             if match and not of_core:
                 low, high, name, path = match.groups()
-                sections.setdefault(path or "", []).append(Section(name, int(low, 16), int(high, 16)))
+                listed.append((path or "", Section(name, int(low, 16), int(high, 16))))
+            elif goes_on and line and not line.startswith("\t"):  # the file's name contains a newline
+                listed[-1] = (f"{listed[-1][0]}\n{line}", listed[-1][1])
+                continue
+            goes_on = bool(match) and not of_core and bool(path)
+        sections: dict[str, list[Section]] = {}
+        for path, section in listed:
+            sections.setdefault(path, []).append(section)
         return [Module(path or self.executable or "", tuple(found), not path) for path, found in sections.items()]
 
     def _open_mapped(self, path: str) -> Read | None:
@@ -424,10 +435,13 @@ def session(may_load: bool = True) -> Iterator[GdbTarget]:
     with contextlib.suppress(gdb.error):
         frame = gdb.selected_frame()
     target = GdbTarget(may_load)
+    if target.kind == "live":
+        target.budget = Budget(settings().max_pause)
     collects = gc.isenabled()
     gc.disable()
     try:
-        yield target
+        with target.budget:
+            yield target
     finally:
         if collects:
             gc.enable()

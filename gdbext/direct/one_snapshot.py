@@ -10,6 +10,7 @@ from gdbext.commands.answer import INTERNAL, answer, source_of_core, source_of_p
 from gdbext.direct.core import CoreTarget
 from gdbext.direct.unmoved import read_unmoved
 from gdbext.errors import GdbextError
+from gdbext.inferior.budget import Budget
 from gdbext.model import Problem, Report
 from gdbext.model.reasons import because
 from gdbext.record import record
@@ -28,7 +29,8 @@ class Request:
 
     `executable` and `places` are as in `CoreTarget`. `pid` is the process, None for a core; `may_stop` says whether its
     threads may be stopped for a moment. If `may_defer`, the answer only says what was left out if the report by GDB
-    could have more, or if the core is unusual. For the other members see `debugger.one_snapshot.Request`.
+    could have more, or if the core is unusual. Reading takes at most `seconds`; threads of a process are stopped for at
+    most `max_pause` seconds. For the other members see `debugger.one_snapshot.Request`.
     """
 
     executable: str | None
@@ -41,6 +43,8 @@ class Request:
     object_names: bool
     pid: int | None = None
     may_stop: bool = True
+    seconds: float = 30.0
+    max_pause: float = 10.0
 
 
 def answer_request(request: Request, core: str) -> dict[str, Any]:
@@ -66,8 +70,9 @@ def answer_request(request: Request, core: str) -> dict[str, Any]:
 
 def _of_core(request: Request, core: str) -> dict[str, Any]:
     target = CoreTarget(core, request.executable, request.places)
-    snapshot = take_snapshot(target, request.object_names)
-    report = with_crash(snapshot, snapshot.judged_report(lambda thread: True))
+    with Budget(request.seconds) as budget:
+        snapshot = take_snapshot(target, request.object_names, budget)
+        report = with_crash(snapshot, snapshot.judged_report(lambda thread: True))
     left_out = target.left_out()
     if request.may_defer and (left_out - NOT_MORE or not target.is_usual):
         return {"left_out": sorted(left_out)}
@@ -76,7 +81,8 @@ def _of_core(request: Request, core: str) -> dict[str, Any]:
 
 
 def _of_process(request: Request, pid: int) -> dict[str, Any]:
-    target, report, incomplete = read_unmoved(pid, request.may_stop, request.object_names)
+    target, report, incomplete = read_unmoved(
+        pid, request.may_stop, request.object_names, request.seconds, request.max_pause)
     left_out = target.left_out()
     paused = {"paused": report.target.paused}
     if request.may_defer and left_out - NOT_MORE:

@@ -365,6 +365,9 @@ _WORDINGS: Mapping[ReasonCode, Wording] = {
         f"{address:#x} is {member or f'byte {address - base}'} of the {structure} at {base:#x}"),
     "ambiguous-address": lambda kinds, addresses: (
         "it could be any of: " + ", ".join(f"{kind} at {at:#x}" for kind, at in zip(kinds, addresses))),
+    "budget-of-reads": lambda size: (
+        f"the snapshot was cut short after {size >> 20:,} MiB; what was not read until then is missing"),
+    "budget-of-time": "the snapshot was cut short after {seconds} s; what was not read until then is missing",
     "compiled-code-waits": _compiled,
     "died-in-handler": "thread {thread} died of {signal}, which it sent from a signal handler; the report shows "
                        "what it was doing when the handled signal arrived",
