@@ -10,12 +10,16 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import cast
 
 from gdbext.cpython.values import DEFAULT_LIMITS, Limits
 from gdbext.errors import GdbextError
 from gdbext.glibc.version import find_c_library
 from gdbext.holders.locks import FoundLocks, find_locks
+from gdbext.inferior.budget import Budget, BudgetedTarget
 from gdbext.model import (
+    DERIVED,
+    RECORDED,
     Crash,
     Deadlock,
     Greenlet,
@@ -50,13 +54,16 @@ from gdbext.waits.recognisers import find_waits
 from gdbext.waits.seen import SeenWait
 
 
-def take_snapshot(target: TargetWithTypes, object_names: bool = True) -> Snapshot:
+def take_snapshot(target: TargetWithTypes, object_names: bool = True, budget: Budget | None = None) -> Snapshot:
     """Read the threads, what each of them waits for, and which threads hold it.
 
     :param object_names: whether the objects that have locks are named by values of their attributes.
+    :param budget: how long and how much the target may be read. Once it is spent, the snapshot has what was known.
     :raises GdbextError: all threads are running, or the architecture is not supported.
     """
-    memory, findings = target.memory, Findings()
+    budget = budget or Budget()
+    target = cast("TargetWithTypes", BudgetedTarget(target, budget))
+    memory, findings = target.memory, Findings(budget)
     for where, what, why in target.problems():
         findings.problem(where, what, because("text", text=why))
     code = read_code(target, findings)
@@ -96,7 +103,9 @@ class Snapshot:
     @property
     def incomplete(self) -> GdbextError | None:
         """Why the report is incomplete, where the user can do something about it."""
-        return self._findings.incomplete
+        return self._findings.incomplete or (None if self._findings.spent is None else GdbextError(
+            "the snapshot was cut short before all was read", "give it more time: --max-pause SECONDS or --timeout "
+            "SECONDS, in GDB `set gdbext max-pause SECONDS`"))
 
     @property
     def unlisted(self) -> str | None:
@@ -191,7 +200,7 @@ class Snapshot:
         :param looked_up: a lock from `lock_at`, which is included although no thread may wait for it.
         """
         locks = self._found.locks if looked_up is None else {**self._found.locks, looked_up.id: looked_up}
-        threads, deadlocks = list(self._bare_threads), self._deadlocks
+        threads, deadlocks = list(self._bare_threads), self._certain(self._deadlocks)
         involved = {number for deadlock in deadlocks for number in deadlock.involved}
         not_interleaved = []
         for index, thread in enumerate(threads):
@@ -201,6 +210,8 @@ class Snapshot:
                 if mixed.unmerged:
                     not_interleaved.append(Problem(f"thread {thread.number}", "not applicable",
                                                    because("not-interleaved", why=mixed.unmerged)))
+        if self._findings.spent is not None:
+            self._findings.problem("target", "unreadable", self._findings.spent)
         target = self._target
         origin = target.origin()
         info = TargetInfo(target.kind, target.pid, target.executable, target.architecture, self._library.name,
@@ -220,6 +231,13 @@ class Snapshot:
     def _deadlocks(self) -> tuple[Deadlock, ...]:
         locks, threads = self._found.locks, self._bare_threads
         return find_deadlocks(threads, locks.values()) or standstill(self._context, self._waits, locks, threads)
+
+    def _certain(self, deadlocks: tuple[Deadlock, ...]) -> tuple[Deadlock, ...]:
+        """The deadlocks that do not rest on what may have been left out."""
+        if self._findings.spent is None:
+            return deadlocks
+        return tuple(deadlock for deadlock in deadlocks if deadlock.evidence in (RECORDED, DERIVED)
+                     and not deadlock.standstill and not deadlock.owner_gone)
 
     def _thread(self, seen: SeenThread) -> Thread:
         number, call = seen.number, seen.call

@@ -97,3 +97,10 @@ ubuntu_keys() {
     fi
     echo "$folder$keys"
 }
+
+# uv_program FOLDER LOG: uv of PATH, else one that FOLDER then keeps
+uv_program() {
+    command -v uv && return
+    [ -x "$1/bin/uv" ] || { python3 -m venv "$1" && "$1/bin/pip" -q install uv; } >> "$2" 2>&1 || return 1
+    echo "$1/bin/uv"
+}

@@ -24,6 +24,8 @@ from gdbext.record import record
 
 _COOKIE = b"xdebugpy"
 _MAX_INTERPRETERS = 10_000
+#: Ids of interpreters (``int64_t``) are given in ascending order.
+_MOST_ID = 1 << 32
 _MAX_THREADS = 200_000
 #: Number of thread states on which a layout is checked.
 _MAX_VALIDATED = 8
@@ -276,7 +278,7 @@ def validate(memory: Memory, runtime: PythonRuntime, pthreads: Collection[int] =
         return  # not initialised yet, or finalised: nothing to contradict the layout
     first, following = layouts["PyInterpreterState"].reader("tstate_head", "next")(memory, head)
     number, = layouts["PyInterpreterState"].optional("id")(memory, head)
-    if following & 7 or first & 7 or not 0 <= (number or 0) < 1 << 32:
+    if following & 7 or first & 7 or not 0 <= (number or 0) < _MOST_ID:
         raise CorruptStructure(head, "the first interpreter makes no sense")
     if first:
         interp, thread_id, previous = layouts["PyThreadState"].reader("interp", "thread_id", "prev")(memory, first)
@@ -309,6 +311,9 @@ def iter_interpreters(memory: Memory, runtime: PythonRuntime) -> Iterator[Interp
             following, number = read(memory, at)
         except GdbextError as error:
             trouble = f"the list of interpreters: {error}"
+            break
+        if not 0 <= (number or 0) < _MOST_ID:
+            trouble = "the list of interpreters: the id of one is impossible"
             break
         # CPython 3.6 does not number interpreters
         found.append(_interpreter(memory, runtime, at, len(found) if number is None else number))

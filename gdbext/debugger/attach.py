@@ -72,7 +72,7 @@ def _greet(name: str) -> None:
     crashed = False
     try:
         with session() as target:
-            snapshot = take_snapshot(target, settings().object_names)
+            snapshot = take_snapshot(target, settings().object_names, target.budget)
             report = snapshot.judged_report(lambda thread: False)
             if target.kind == "core":
                 report = with_crash(snapshot, report)

@@ -94,7 +94,7 @@ class GdbCommand(gdb.Command):
             selected = target.selected()
             if self._command.takes == "thread" and selected is not None:
                 addresses = [selected]
-            snapshot = take_snapshot(target, settings().object_names)
+            snapshot = take_snapshot(target, settings().object_names, target.budget)
             snapshot.limits = settings().limits
             result = self._command.run(snapshot, arguments, addresses)
             text = self._render(target, result, arguments)

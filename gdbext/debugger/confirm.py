@@ -41,7 +41,7 @@ def take_two_snapshots(seconds: float) -> tuple[Report, float]:
         if target.proc is None or not gdb.selected_inferior().was_attached:
             raise UsageError("--confirm detaches from the process for a moment, so GDB must have attached to it",
                              "run the command without --confirm")
-        first = take_snapshot(target, settings().object_names).report(lambda thread: False)
+        first = take_snapshot(target, settings().object_names, target.budget).report(lambda thread: False)
     selected: gdb.InferiorThread | None = gdb.selected_thread()
     lwp = selected.ptid[1] if selected is not None else 0
     execute("detach")
@@ -69,7 +69,7 @@ def take_two_snapshots(seconds: float) -> tuple[Report, float]:
         if thread.is_valid() and thread.ptid[1] == lwp:
             thread.switch()
     with session() as target:
-        second = take_snapshot(target, settings().object_names).report(lambda thread: False)
+        second = take_snapshot(target, settings().object_names, target.budget).report(lambda thread: False)
     return what_stayed(first, second, moved), paused + time.monotonic() - started
 
 

@@ -22,7 +22,7 @@ def _snapshot(name: str) -> Iterator[Snapshot]:
     """Take a snapshot; an error ends the evaluation of the expression, in one line."""
     try:
         with session(may_load=False) as target:  # GDB is evaluating an expression
-            yield take_snapshot(target)
+            yield take_snapshot(target, budget=target.budget)
     except GdbextError as error:
         raise gdb.GdbError(f"{name}: {printable(str(error))}" + (f"; {error.hint}" if error.hint else "")) from None
 

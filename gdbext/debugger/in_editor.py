@@ -64,7 +64,7 @@ class InEditor:
 
 def _report() -> Report:
     with session() as target:
-        snapshot = take_snapshot(target)
+        snapshot = take_snapshot(target, budget=target.budget)
         report = snapshot.judged_report(lambda thread: False)
         if target.kind != "core":
             return report

@@ -144,7 +144,7 @@ def _separate_debug_files(path: str, file: SymbolFile) -> list[str]:
     folders = [folder for folder in str(gdb.parameter("debug-file-directory") or "").split(os.pathsep) if folder]
     root = sysroot().replace(TARGET_FILES, "").rstrip("/")
     folders += [f"{root}{folder}" for folder in folders if root]
-    build_id, link = file.build_id(), file.debug_link()
+    build_id, link = file.build_id(), file.debug_link()[0]
     found = [f"{folder}/.build-id/{build_id[:2]}/{build_id[2:]}.debug" for folder in folders] if build_id else []
     if link is not None:
         own = path[len(TARGET_FILES):] if path.startswith(TARGET_FILES) else path

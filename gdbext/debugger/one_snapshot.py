@@ -33,6 +33,7 @@ from gdbext.debugger.settings import Settings
 from gdbext.debugger.source import source_files
 from gdbext.debugger.target import GdbTarget
 from gdbext.errors import GdbextError
+from gdbext.inferior.budget import Budget
 from gdbext.model import Report
 from gdbext.record import record
 from gdbext.render.escape import printable
@@ -43,6 +44,9 @@ from gdbext.snapshot import Snapshot, take_snapshot
 _PR_SET_PDEATHSIG = 1
 #: The interval at which an interrupt is repeated, in seconds.
 _AGAIN = 0.1
+#: How long a process is read at least, if attaching took long, and how long after its time a snapshot may take to end,
+#: in seconds.
+_LEAST, _GRACE = 1.0, 5.0
 
 
 @record
@@ -50,7 +54,8 @@ class Request:
     """The launcher's request. `parent` is its PID, `settings` are GDB commands to begin with.
 
     `object_names` says whether the objects that have locks are named by values of their attributes. `paused_before` is
-    how long threads were stopped before GDB starts, in seconds.
+    how long threads were stopped before GDB starts, `max_pause` how long a process may be paused in all, and `seconds`
+    how long a core may be read, all in seconds.
     """
 
     parent: int
@@ -64,13 +69,15 @@ class Request:
     width: int | None
     object_names: bool
     paused_before: float
+    max_pause: float
+    seconds: float
 
 
 _Send = Callable[[Mapping[str, Any]], None]
 
 
 class _Interrupted(BaseException):
-    """The launcher no longer wants an answer, or has ended."""
+    """The launcher no longer wants an answer, or has ended; or the time is over."""
 
 
 def main(request: int, reply: int) -> None:
@@ -90,7 +97,8 @@ def main(request: int, reply: int) -> None:
         try:
             _answer(wanted, lambda line: print(json.dumps(line), file=file, flush=True))
         except _Interrupted:
-            pass
+            print(json.dumps({"problem": "the process was resumed before it was read: the time was over",
+                              "hint": "give it more time: --max-pause SECONDS"}), file=file, flush=True)
         finally:
             _set_interrupts(False)
 
@@ -113,7 +121,7 @@ def _answer(request: Request, send: _Send) -> None:
     gc.disable()  # as in `target.session`; GDB ends afterwards
     try:
         _load(request)
-        found = _take(request) if request.pid is None else _take_attached(request, request.pid, send)
+        found = _take(request, request.seconds) if request.pid is None else _take_attached(request, request.pid, send)
         send(_reply(request, *found))  # the process runs on while the text is written
     except GdbextError as error:
         send({"problem": printable(str(error)), "hint": error.hint})
@@ -140,13 +148,14 @@ def _load(request: Request) -> None:
         execute(f"core-file {request.core}")
 
 
-def _take(request: Request) -> tuple[GdbTarget, Report, GdbextError | None]:
+def _take(request: Request, seconds: float) -> tuple[GdbTarget, Report, GdbextError | None]:
     target = GdbTarget()
-    snapshot = take_snapshot(target, request.object_names)
-    # the stacks of all threads, since the document has them and equal ones are grouped
-    report = snapshot.judged_report(lambda thread: True)
-    if target.kind == "core":
-        report = with_crash(snapshot, report)
+    with Budget(seconds) as budget:
+        snapshot = take_snapshot(target, request.object_names, budget)
+        # the stacks of all threads, since the document has them and equal ones are grouped
+        report = snapshot.judged_report(lambda thread: True)
+        if target.kind == "core":
+            report = with_crash(snapshot, report)
     return target, report, snapshot.incomplete
 
 
@@ -164,7 +173,10 @@ def _take_attached(request: Request, pid: int, send: _Send) -> tuple[GdbTarget, 
             raise
         before_pause.keep(asleep)
         prefetch.check()
-        target, report, incomplete = _take(request)
+        # if something does not draw from the budget, the process is resumed without a report
+        left = max(request.max_pause - request.paused_before - (time.monotonic() - attached), _LEAST)
+        signal.setitimer(signal.ITIMER_REAL, left + _GRACE)
+        target, report, incomplete = _take(request, left)
     finally:
         _set_interrupts(False)  # nothing but the end of GDB may come before the detach
         try:

@@ -26,7 +26,8 @@ class Settings:
     `colour` is ``auto``, ``on`` or ``off``. For the values of variables, `locals_depth` limits the levels of
     containers, `locals_items` the items of each, and `locals_width` the characters of a value. With `load_all` GDB
     reads the symbols of all libraries in spite of `set auto-solib-add off`. With `verdict_in_editors` an editor shows
-    the verdict when it attaches. With `object_names` an object that has a lock is named by the value of an attribute.
+    the verdict when it attaches. With `object_names` an object that has a lock is named by the value of an attribute. A
+    command reads a live process for at most `max_pause` seconds.
     """
 
     source_path: tuple[str, ...] = ()
@@ -39,6 +40,7 @@ class Settings:
     load_all: bool = False
     verdict_in_editors: bool = True
     object_names: bool = True
+    max_pause: int = 10
 
     @property
     def limits(self) -> Limits:
@@ -225,7 +227,10 @@ on   A lock in an attribute of a Python object is shown with the value of the ob
      "src.lock of Account 'alice'". This is the default.
 off  No such value is read. Reports then do not contain it.""", lambda value: {
             "on": "An object that has a lock is named by one of its values.",
-            "off": "An object that has a lock is not named by its values."}[value]))
+            "off": "An object that has a lock is not named by its values."}[value]),
+        _Number("max-pause", (1, 3600), new.max_pause,
+                "the number of seconds for which a command reads a live process",
+                "The report then has what was known, and says so. Cores have no such limit."))
     _parameters.update((setting.name, setting) for setting in made)
 
 
@@ -233,10 +238,10 @@ def settings() -> Settings:
     """Return the current values."""
     if not _parameters:
         return Settings()
-    path, source, context_lines, colour, depth, items, width, load_symbols, verdict, object_names = (
+    path, source, context_lines, colour, depth, items, width, load_symbols, verdict, object_names, max_pause = (
         setting.kept for setting in _parameters.values())
     return Settings(tuple(path.split(":")) if path else (), source == "any", context_lines, colour, depth, items, width,
-                    load_symbols == "all", verdict == "on", object_names == "on")
+                    load_symbols == "all", verdict == "on", object_names == "on", max_pause)
 
 
 def terminal_width() -> int | None:

@@ -18,12 +18,14 @@ from gdbext import arch
 from gdbext.debugger.before_pause import before_pause
 from gdbext.debugger.console import TARGET_FILES, decoded, output, sysroot
 from gdbext.debugger.lazy import LazySymbols
+from gdbext.debugger.settings import settings
 from gdbext.debugger.types import read_structs
 from gdbext.elf.core_file import CoreFile, read_core_file
 from gdbext.elf.headers import Read, open_regular
 from gdbext.elf.mapped import MappedModule, mapped_modules
 from gdbext.errors import MemoryUnreadable, NoTarget, ThreadUnavailable
 from gdbext.inferior.address_space import AddressSpace, Region
+from gdbext.inferior.budget import Budget
 from gdbext.inferior.cache import CachedMemory
 from gdbext.inferior.modules import ModuleMap
 from gdbext.inferior.proc import Proc
@@ -133,6 +135,8 @@ class GdbTarget:
         if self.kind == "core" and self.regions():
             memory = CoreMemory(memory, self.regions(), self._is_loaded, self.core_kept() is not None)
         self.memory: Memory = CachedMemory(memory)
+        #: How long it may be read, if it is read in a `session`.
+        self.budget = Budget()
 
     def threads(self) -> list[ThreadRef]:
         found = []
@@ -182,7 +186,8 @@ class GdbTarget:
         found: list[tuple[int, int]] = []
         try:
             for frame in _iter_frames(self._switch(thread)):
-                if not frame.pc() or len(found) >= limit:
+                # a thread may have called null; its caller may not
+                if found and not frame.pc() or len(found) >= limit:
                     break
                 if not is_inlined(frame):
                     found.append((frame.pc(), int(frame.read_register(stack_pointer)) & _MASK64))
@@ -241,15 +246,22 @@ class GdbTarget:
         return self._modules
 
     def _listed_modules(self) -> list[Module]:
-        sections: dict[str, list[Section]] = {}
-        of_core = False
-        for line in output("info files").splitlines():
+        listed: list[tuple[str, Section]] = []
+        of_core = goes_on = False
+        for line in output("info files").split("\n"):
             if line in (_CORE_SEGMENTS, _EXECUTABLE_SECTIONS):
                 of_core = line == _CORE_SEGMENTS
             match = _SECTION.match(line)
             if match and not of_core:
                 low, high, name, path = match.groups()
-                sections.setdefault(path or "", []).append(Section(name, int(low, 16), int(high, 16)))
+                listed.append((path or "", Section(name, int(low, 16), int(high, 16))))
+            elif goes_on and line and not line.startswith("\t"):  # the file's name contains a newline
+                listed[-1] = (f"{listed[-1][0]}\n{line}", listed[-1][1])
+                continue
+            goes_on = bool(match) and not of_core and bool(path)
+        sections: dict[str, list[Section]] = {}
+        for path, section in listed:
+            sections.setdefault(path, []).append(section)
         return [Module(path or self.executable or "", tuple(found), not path) for path, found in sections.items()]
 
     def _open_mapped(self, path: str) -> Read | None:
@@ -285,25 +297,37 @@ class GdbTarget:
         self._lazy.load(module)
         return read_structs(module, "PyEval_EvalCode", read_specs("cpython"))
 
-    @remembered
     def symbol(self, address: int) -> Symbol:
+        return Symbol(self._name(address)[0])
+
+    @remembered
+    def frame_symbol(self, address: int) -> Symbol:
+        name, start = self._name(address)
+        return Symbol(name, *_source_place(address, start)) if start is not None else Symbol(name)
+
+    def source_file(self, address: int) -> str | None:
+        return self.frame_symbol(address).file
+
+    @remembered
+    def _name(self, address: int) -> tuple[str | None, int | None]:
+        """The name and start of the symbol at an address; no start if GDB has no debug information of the file."""
         module = self._module_at(address) if self._mapped or self._lazy.unread else None
         mapped = self._mapped.get(id(module))
         if mapped is not None:
-            return Symbol(_demangled(mapped.symbol(address)))
+            return _demangled(mapped.symbol(address)), None
         if module is not None and module.path in self._lazy.unread:
             is_known, name = self._lazy.name(module, address)
             if is_known:
-                return Symbol(_demangled(name))
+                return _demangled(name), None
             self._lazy.load(module)
         try:
             match = _SYMBOLIC.match(output(f"output/a {address:#x}"))
         except gdb.error:
             match = None
         if match is None:
-            return Symbol(None, *_source_place(address, address))
+            return None, address
         name, offset = match.groups()
-        return Symbol(_demangled(name), *_source_place(address, address - int(offset or 0)))
+        return _demangled(name), address - int(offset or 0)
 
     def selected(self) -> int | None:
         return self._selected
@@ -411,10 +435,13 @@ def session(may_load: bool = True) -> Iterator[GdbTarget]:
     with contextlib.suppress(gdb.error):
         frame = gdb.selected_frame()
     target = GdbTarget(may_load)
+    if target.kind == "live":
+        target.budget = Budget(settings().max_pause)
     collects = gc.isenabled()
     gc.disable()
     try:
-        yield target
+        with target.budget:
+            yield target
     finally:
         if collects:
             gc.enable()
@@ -480,7 +507,7 @@ def _source_place(address: int, start: int) -> tuple[str | None, int | None, tup
         block: gdb.Block | None = gdb.block_for_pc(address)
         while block is not None and len(functions) < _MAX_INLINED:
             if block.function is not None:
-                functions.append((block.start, block.function))
+                functions.append((_entry(block.function, block), block.function))
             block = block.superblock
         if not functions:  # assembly language
             return _file_name(table), None, ()
@@ -494,10 +521,20 @@ def _source_place(address: int, start: int) -> tuple[str | None, int | None, tup
         return None, None, ()
 
 
+def _entry(function: gdb.Symbol, block: gdb.Block) -> int:
+    """The address at which a function begins; its block may have a part before that."""
+    try:
+        address = function.value().address
+        return int(address) if address is not None else block.start
+    except (gdb.error, TypeError):
+        return block.start
+
+
 def _inlined(functions: Sequence[tuple[int, gdb.Symbol]], start: int) -> Sequence[gdb.Symbol]:
     """The inlined functions at an address.
 
-    :param functions: the functions whose blocks contain the address with their start, innermost first.
+    :param functions: the functions whose blocks contain the address, with the addresses where they begin, innermost
+        first.
     :param start: the address of the symbol.
     """
     # the block of a function that the compiler split off, as for OpenMP, is in that of the original function
@@ -517,7 +554,8 @@ def _file_name(table: gdb.Symtab | None) -> str | None:
 def _demangled(name: str | None) -> str | None:
     """Return a C++ or Rust function's name as in its source, without parameters; any other name as it is."""
     if name is None or not name.startswith(("_Z", "_R")):
-        return name
+        # GDB names a C++ function that no other file sees with its parameters
+        return without_parameters(name) if name is not None else None
     mangled = name.partition("@")[0]
     # the file's author chooses the name: with a line feed it would be two GDB commands
     if not _PLAIN_NAME.fullmatch(mangled):

@@ -22,6 +22,8 @@ class ImageMemory(CachedMemory):
     def __init__(self, memory: Memory) -> None:
         super().__init__(memory)
         self._image: frozenset[int] = frozenset()
+        # the pages that were read before the budget was spent
+        self._forgotten: set[int] = set()
 
     def take(self, pages: Iterable[int]) -> None:
         """Read pages; all other pages are forgotten.
@@ -48,13 +50,19 @@ class ImageMemory(CachedMemory):
     @property
     def used(self) -> Collection[int]:
         """The addresses of the pages that were read so far."""
-        return self._pages.keys()
+        return self._forgotten | self._pages.keys()
+
+    def forget(self) -> None:
+        """Forget all pages, but not which they were."""
+        self._forgotten.update(self._pages)
+        super().forget()
 
     def later(self) -> set[int]:
         """The addresses of the pages that were read after the image."""
-        if not self._image <= self._pages.keys():  # the cache was too small for them
-            return set(self._pages)
-        return self._pages.keys() - self._image
+        used = {*self.used}
+        if not self._image <= used:  # the cache was too small for them
+            return used
+        return used - self._image
 
 
 def _runs(pages: Collection[int]) -> Iterator[tuple[int, int]]:

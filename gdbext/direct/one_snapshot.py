@@ -8,9 +8,9 @@ from typing import Any
 
 from gdbext.commands.answer import INTERNAL, answer, source_of_core, source_of_process, with_crash
 from gdbext.direct.core import CoreTarget
-from gdbext.direct.target import DirectTarget
 from gdbext.direct.unmoved import read_unmoved
 from gdbext.errors import GdbextError
+from gdbext.inferior.budget import Budget
 from gdbext.model import Problem, Report
 from gdbext.model.reasons import because
 from gdbext.record import record
@@ -19,6 +19,9 @@ from gdbext.render.source import SourceFiles
 from gdbext.render.style import Style
 from gdbext.snapshot import take_snapshot
 
+#: What is left out although GDB is there: it would take longer still.
+NOT_MORE = frozenset(("late-lines",))
+
 
 @record
 class Request:
@@ -26,7 +29,8 @@ class Request:
 
     `executable` and `places` are as in `CoreTarget`. `pid` is the process, None for a core; `may_stop` says whether its
     threads may be stopped for a moment. If `may_defer`, the answer only says what was left out if the report by GDB
-    could have more, or if the core is unusual. For the other members see `debugger.one_snapshot.Request`.
+    could have more, or if the core is unusual. Reading takes at most `seconds`; threads of a process are stopped for at
+    most `max_pause` seconds. For the other members see `debugger.one_snapshot.Request`.
     """
 
     executable: str | None
@@ -39,6 +43,8 @@ class Request:
     object_names: bool
     pid: int | None = None
     may_stop: bool = True
+    seconds: float = 30.0
+    max_pause: float = 10.0
 
 
 def answer_request(request: Request, core: str) -> dict[str, Any]:
@@ -64,26 +70,24 @@ def answer_request(request: Request, core: str) -> dict[str, Any]:
 
 def _of_core(request: Request, core: str) -> dict[str, Any]:
     target = CoreTarget(core, request.executable, request.places)
-    snapshot = take_snapshot(target, request.object_names)
-    report = with_crash(snapshot, snapshot.judged_report(lambda thread: True))
-    left_out = _left_out(target, report)
-    if request.may_defer and (left_out or not target.is_usual):
+    with Budget(request.seconds) as budget:
+        snapshot = take_snapshot(target, request.object_names, budget)
+        report = with_crash(snapshot, snapshot.judged_report(lambda thread: True))
+    left_out = target.left_out()
+    if request.may_defer and (left_out - NOT_MORE or not target.is_usual):
         return {"left_out": sorted(left_out)}
     return _answer(request, report, snapshot.incomplete, left_out,
                    source_of_core(target.core_file, lambda: target.written))
 
 
 def _of_process(request: Request, pid: int) -> dict[str, Any]:
-    target, report, incomplete = read_unmoved(pid, request.may_stop, request.object_names)
-    left_out = _left_out(target, report)
+    target, report, incomplete = read_unmoved(
+        pid, request.may_stop, request.object_names, request.seconds, request.max_pause)
+    left_out = target.left_out()
     paused = {"paused": report.target.paused}
-    if request.may_defer and left_out:
+    if request.may_defer and left_out - NOT_MORE:
         return {"left_out": sorted(left_out), **paused}
     return {**_answer(request, report, incomplete, left_out, source_of_process(pid)), **paused}
-
-
-def _left_out(target: DirectTarget, report: Report) -> set[str]:
-    return target.left_out([runtime.module for runtime in report.runtimes])
 
 
 def _answer(request: Request, report: Report, incomplete: GdbextError | None, left_out: Collection[str],

@@ -20,6 +20,7 @@ from functools import cached_property
 from gdbext import arch
 from gdbext.direct.image import ImageMemory
 from gdbext.direct.memory import ProcessMemory
+from gdbext.direct.source_lines import SourceLines, replaced
 from gdbext.direct.stopping import StoppedThreads
 from gdbext.direct.symbols import LoadedFile
 from gdbext.direct.target import DirectTarget, kernel_code, loaded_file, named_modules
@@ -31,10 +32,11 @@ from gdbext.errors import CorruptStructure, GdbextError, NoTarget, ThreadUnavail
 from gdbext.inferior.address_space import AddressSpace, Region
 from gdbext.inferior.cache import PAGE, CachedMemory, read_available
 from gdbext.inferior.proc import Proc
-from gdbext.inferior.protocol import Memory, Module, Origin, SignalInfo, ThreadRef
-from gdbext.model import TargetKind
+from gdbext.inferior.protocol import Memory, Module, Origin, SignalInfo, Symbol, ThreadRef
+from gdbext.model import NativeFrame, Report, TargetKind
 from gdbext.record import record
 from gdbext.remembered import remembered
+from gdbext.threads.code import with_symbol
 
 #: Most frames that are compared to see whether a thread that has run in between is where it was.
 _MAX_FRAMES = 1000
@@ -75,14 +77,16 @@ class ProcessTarget(DirectTarget):
 
     :param may_stop: whether threads may be stopped for a moment.
     :param way: how to read it.
+    :param lines: see `DirectTarget`.
     :raises NoTarget: the process does not exist.
     :raises PermissionError: we may not read it.
     """
 
     kind: TargetKind = "live"
 
-    def __init__(self, pid: int, may_stop: bool = True, way: Way = Way()) -> None:  # noqa: B008  # a plain value
-        super().__init__()
+    def __init__(self, pid: int, may_stop: bool = True, way: Way = Way(),  # noqa: B008  # a plain value
+                 lines: SourceLines | None = None) -> None:
+        super().__init__(lines)
         self.pid = pid
         self.architecture = os.uname().machine
         self._cpu = arch.of(self.architecture)
@@ -93,6 +97,8 @@ class ProcessTarget(DirectTarget):
         self.proc: Proc | None = Proc(pid)
         self._proc = self.proc
         self.stopped = StoppedThreads()
+        # addresses of frames whose lines are not known yet
+        self._without_lines: set[int] = set()
         # threads that slept until they were stopped, for registers that /proc does not show, or did not
         self._kept: dict[int, bool] = {}
         # threads that must not be stopped, and do not sleep long enough
@@ -190,6 +196,22 @@ class ProcessTarget(DirectTarget):
     def _ordered(self) -> list[int]:
         """The threads in a debugger's order: the main thread first, then as they were created."""
         return sorted(self.tasks, key=lambda lwp: (lwp != self.pid, lwp))
+
+    def frame_symbol(self, address: int) -> Symbol:
+        """As `symbol`: threads may be stopped, so lines are found later (`add_lines`)."""
+        _, loaded = self._at(address)
+        if loaded is not None and loaded.has_lines:
+            self._without_lines.add(address)
+        return self.symbol(address)
+
+    def add_lines(self, report: Report) -> Report:
+        """Add the source lines and inlined calls of native frames to the report of this process."""
+        def with_lines(frame: NativeFrame) -> NativeFrame:
+            # the frame of a caller has the address after its call
+            address = next((at for at in (frame.pc, frame.pc - 1) if at in self._without_lines), None)
+            return with_symbol(frame, self._with_lines(address)) if address is not None else frame
+
+        return replaced(report, with_lines) if self._without_lines else report
 
     def close(self) -> None:
         """Close the process's memory and files; then it can no longer be read."""

@@ -87,10 +87,16 @@ def _work(request: int, core: int, reply: int) -> None:
     # the default action of the signal ends this process, whatever it does
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.setitimer(signal.ITIMER_REAL, members.pop("timeout"))
-    resource.setrlimit(resource.RLIMIT_AS, (_MOST_MEMORY, _MOST_MEMORY))
+    _limit_memory()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     with open(reply, "w", encoding="utf-8") as answer:
         json.dump(_answer(members, core), answer)
+
+
+def _limit_memory() -> None:
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    most = _MOST_MEMORY if hard == resource.RLIM_INFINITY else min(_MOST_MEMORY, hard)
+    resource.setrlimit(resource.RLIMIT_AS, (most, most))
 
 
 def _answer(members: dict[str, Any], core: int) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """What all targets have in common that gdbext reads without a debugger: files, symbols, stacks.
 
-What only a debugger knows is left out: the instructions of functions, variables, the lines of native functions. The
-target remembers what the report asked for (`DirectTarget.left_out`).
+What only a debugger knows is left out, such as variables. The target remembers what the report asked for
+(`DirectTarget.left_out`).
 """
 
 from __future__ import annotations
@@ -9,20 +9,22 @@ from __future__ import annotations
 import os
 import re
 from abc import abstractmethod
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import IO
 
 from gdbext import arch
 from gdbext.arch.protocol import Architecture, Unwinder
 from gdbext.direct.demangle import demangle, function_name
+from gdbext.direct.source_lines import SourceLines
 from gdbext.direct.symbols import LoadedFile
+from gdbext.dwarf.sections import OutOfTime
 from gdbext.elf.dynamic import name_of_slot
-from gdbext.elf.headers import SHF_ALLOC, Read, mapped_file, opened_file
+from gdbext.elf.headers import SHF_ALLOC, Read, mapped_file, open_regular
 from gdbext.elf.mapped import MappedModule
 from gdbext.elf.symtab import SymbolFile
-from gdbext.errors import GdbextError, MemoryUnreadable, MissingLibrary, ThreadUnavailable
-from gdbext.inferior.cache import read_available
+from gdbext.errors import GdbextError, MemoryUnreadable, MissingLibrary, ThreadUnavailable, if_unreadable
+from gdbext.inferior.address_space import AddressSpace, Region
+from gdbext.inferior.cache import read_available, read_u64
 from gdbext.inferior.modules import ModuleMap
 from gdbext.inferior.protocol import Memory, Module, Section, Symbol, ThreadRef
 from gdbext.layout.table import Struct
@@ -30,12 +32,13 @@ from gdbext.model import ProblemKind
 from gdbext.remembered import remembered
 
 #: What a report may ask for that only a debugger knows. See `DirectTarget.left_out`.
-LEFT_OUT = ("instructions", "frames", "types", "variables", "lines")
+LEFT_OUT = ("instructions", "frames", "types", "variables", "lines", "late-lines")
 #: Source: Linux 6.1 include/uapi/linux/auxvec.h.
 _AT_SYSINFO_EHDR = 33
+#: The size of a return address in bytes.
+_WORD = 8
 #: Most signal handlers that interrupt each other on one stack.
 _MAX_SIGNAL_FRAMES = 32
-#: Files of the C library: nobody needs the lines of its functions, and its debug file is often installed.
 _C_LIBRARY = re.compile(r"(libc|libpthread|ld|ld-linux[\w-]*)[.-]")
 
 
@@ -47,17 +50,15 @@ class DirectTarget:
     #: The modules with their files on this machine, the executable first.
     _loaded: Sequence[tuple[Module, LoadedFile | None]]
 
-    def __init__(self) -> None:
+    def __init__(self, lines: SourceLines | None = None) -> None:
+        """:param lines: reads source lines, for several targets of one report."""
         self._left_out: set[str] = set()
-        self._files_with_lines: set[str] = set()
-        self._opened: dict[str, IO[bytes] | None] = {}
+        self._lines = lines or SourceLines()
+        self._opened: dict[str, Read | None] = {}
 
-    def left_out(self, interpreters: Collection[str] = ()) -> set[str]:
-        """What was asked for so far and only a debugger knows; some of `LEFT_OUT`.
-
-        :param interpreters: names of modules whose source lines do not matter.
-        """
-        return self._left_out | ({"lines"} if self._files_with_lines - {*interpreters} else set())
+    def left_out(self) -> set[str]:
+        """What was asked for so far and only a debugger knows; some of `LEFT_OUT`."""
+        return self._left_out
 
     @abstractmethod
     def _open(self, path: str) -> Read | None:
@@ -67,18 +68,14 @@ class DirectTarget:
         """Open a regular file of this machine, and keep it open."""
         if place not in self._opened:
             try:
-                # opening a device may have an effect
-                self._opened[place] = open(place, "rb", buffering=0) if os.path.isfile(place) else None  # noqa: SIM115
+                self._opened[place] = open_regular(place)
             except (OSError, ValueError):
                 self._opened[place] = None
-        file = self._opened[place]
-        return opened_file(file) if file is not None else None
+        return self._opened[place]
 
     def close(self) -> None:
-        """Close the opened files; then they can no longer be read."""
-        for file in self._opened.values():
-            if file is not None:
-                file.close()
+        """Close the opened files, except those that source lines are read from."""
+        self._opened.clear()
 
     @abstractmethod
     def _registers(self, thread: ThreadRef) -> Mapping[str, int]:
@@ -114,14 +111,31 @@ class DirectTarget:
 
     @remembered
     def symbol(self, address: int) -> Symbol:
-        """The function or variable that covers an address; its file and line are not known."""
-        module, loaded = self._at(address)
-        if module is None or loaded is None:
-            return Symbol(None)
-        if _has_source(module, loaded):
-            self._files_with_lines.add(module.name)
-        name = loaded.symbol(address) or self._name_of_stub(address)
-        return Symbol(function_name(name))
+        _, loaded = self._at(address)
+        return Symbol(function_name(loaded.symbol(address) or self._name_of_stub(address)) if loaded is not None
+                      else None)
+
+    def frame_symbol(self, address: int) -> Symbol:
+        return self._with_lines(address)
+
+    def source_file(self, address: int) -> str | None:
+        return self._with_lines(address).file
+
+    @remembered
+    def _with_lines(self, address: int) -> Symbol:
+        symbol = self.symbol(address)
+        _, loaded = self._at(address)
+        try:
+            found = self._lines.find(loaded, address) if loaded is not None else None
+        except OutOfTime:
+            self._left_out.add("late-lines")
+            return symbol
+        except GdbextError:
+            self._left_out.add("lines")
+            return symbol
+        if found is None or found.function is not None:
+            return found or symbol
+        return Symbol(symbol.function, found.file, found.line, found.inlined)
 
     def _at(self, address: int) -> tuple[Module | None, LoadedFile | None]:
         module = self._module_map.find(address)
@@ -147,10 +161,36 @@ class DirectTarget:
             found, error = self._unwinder.walk(registers, limit - len(frames))
             frames += found
             pc, sp = found[-1]
-            if error is None or len(frames) >= limit or not self._cpu.is_signal_return(self.memory, pc):
+            if error is None or len(frames) >= limit:
                 break
-            registers = self._cpu.read_interrupted(self.memory, sp)
+            if self._cpu.is_signal_return(self.memory, pc):
+                registers = self._cpu.read_interrupted(self.memory, sp)
+                continue
+            caller = self._caller_of_bad_call(registers) if len(found) == 1 else None
+            if caller is None:
+                break
+            registers = caller
         return frames, error if len(frames) < limit else None
+
+    @if_unreadable(None)
+    def _caller_of_bad_call(self, registers: Mapping[str, int]) -> Mapping[str, int] | None:
+        """The registers of the caller if a thread called an address without code, such as null; else None."""
+        called, sp = self._space.find(registers[self._cpu.PROGRAM_COUNTER]), registers[self._cpu.STACK_POINTER]
+        if not self.regions() or called is not None and called.allows("x") is not False:
+            return None
+        after = read_u64(self.memory, sp)  # nothing but the return address is on the stack yet
+        caller = self._space.find(after)
+        if caller is None or not caller.allows("x") or self._at(after)[0] is None:
+            return None
+        return {**registers, self._cpu.PROGRAM_COUNTER: after, self._cpu.STACK_POINTER: sp + _WORD}
+
+    @cached_property
+    def _space(self) -> AddressSpace:
+        return AddressSpace(self.regions())
+
+    @abstractmethod
+    def regions(self) -> Sequence[Region]:
+        """See `Target.regions`."""
 
     def unwind(self, thread: ThreadRef, limit: int) -> list[tuple[int, int]]:
         """Unwind a stack.
@@ -166,14 +206,19 @@ class DirectTarget:
 
     def frame_registers(self, thread: ThreadRef, index: int) -> Mapping[str, int]:
         try:
-            return self._unwinder.frame_registers(self._registers(thread), index)
+            registers = self._registers(thread)
         except ThreadUnavailable:
             return {}
+        caller = self._caller_of_bad_call(registers)
+        if caller is not None and index > 0:
+            registers, index = caller, index - 1
+        return self._unwinder.frame_registers(registers, index)
 
     def variables(self, thread: ThreadRef, index: int) -> Sequence[tuple[str, str, str]]:
-        frames, _ = self._unwinder.walk(self._registers(thread), index + 1)
+        frames, _ = self._unwind(self._registers(thread), index + 1)
         module, loaded = self._at(frames[index][0]) if index < len(frames) else (None, None)
-        if module is not None and loaded is not None and _has_source(module, loaded):
+        # the C library's debug file is often installed, and nobody needs its variables
+        if module is not None and loaded is not None and loaded.has_lines and not _C_LIBRARY.match(module.name):
             self._left_out.add("variables")
         return []
 
@@ -211,11 +256,6 @@ class DirectTarget:
 
     def problems(self) -> Sequence[tuple[str, ProblemKind, str]]:
         return ()
-
-
-def _has_source(module: Module, file: LoadedFile) -> bool:
-    """Whether GDB knows lines and variables of a file's functions that matter."""
-    return file.has_lines and not _C_LIBRARY.match(module.name)
 
 
 def loaded_file(found: MappedModule, place: str | None, open_file: Callable[[str], Read | None]) -> LoadedFile | None:

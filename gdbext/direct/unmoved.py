@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 
 from gdbext.direct.process import ProcessTarget, Way
+from gdbext.direct.source_lines import SourceLines
 from gdbext.errors import GdbextError, ThreadUnavailable
+from gdbext.inferior.budget import Budget
 from gdbext.model import Report
 from gdbext.model.kinds import GIL
 from gdbext.snapshot import take_snapshot
 
 #: How often the process is read in each way until nothing has changed meanwhile.
 _WITHOUT_IMAGE, _WITH_IMAGE, _HELD = 1, 5, 2
+#: How long each attempt may take at least, in seconds.
+_LEAST = 0.2
 
 
-def read_unmoved(pid: int, may_stop: bool = True,
-                 object_names: bool = True) -> tuple[ProcessTarget, Report, GdbextError | None]:
+def read_unmoved(pid: int, may_stop: bool = True, object_names: bool = True, seconds: float = 30.0,
+                 max_pause: float = 10.0) -> tuple[ProcessTarget, Report, GdbextError | None]:
     """Read a running process.
 
     If threads have run meanwhile, the pages that were read are read again at one moment when these threads sleep, or
@@ -26,17 +31,22 @@ def read_unmoved(pid: int, may_stop: bool = True,
 
     :param may_stop: whether threads may be stopped for a moment.
     :param object_names: see `gdbext.snapshot.take_snapshot`.
+    :param seconds: how long the process may be read.
+    :param max_pause: how long threads may be stopped in all, in seconds; what is not read then is left out.
     :return: the process, which is closed, the report, and why that is incomplete, where the user can do something about
         it.
     :raises GdbextError: it cannot be read.
     :raises PermissionError: we may not read it.
     """
-    moving, pages, paused = set[int](), set[int](), 0.0
+    moving, pages, paused, lines = set[int](), set[int](), 0.0, SourceLines()
+    end = time.monotonic() + seconds
     for way in _ways(moving, pages, may_stop):
-        target = ProcessTarget(pid, may_stop, way)
-        with contextlib.closing(target), target.stopped as stopped:
+        left = max(end - time.monotonic(), _LEAST)
+        budget = Budget(min(left, max(max_pause - paused, _LEAST)) if may_stop else left)
+        target = ProcessTarget(pid, may_stop, way, lines)
+        with contextlib.closing(target), target.stopped as stopped, budget:
             try:
-                snapshot = take_snapshot(target, object_names)
+                snapshot = take_snapshot(target, object_names, budget)
             except ThreadUnavailable:  # all of them run
                 moving |= target.tasks.keys()
                 pages |= target.pages
@@ -46,6 +56,7 @@ def read_unmoved(pid: int, may_stop: bool = True,
             moved -= _kept_waiting(target, report, moved)
         paused += stopped.seconds
         if not moved:
+            report = target.add_lines(report)
             report = replace(report, target=replace(report.target, paused=round(paused, 3)))
             return target, report, snapshot.incomplete
         moving |= moved

@@ -47,7 +47,11 @@ class DwarfCursor:
         """
         value = shift = 0
         while True:
-            byte = self.unsigned(1)
+            try:
+                byte = self.data[self.at]
+            except IndexError:
+                raise CorruptStructure(self.address + self.at, "unwind data ends early") from None
+            self.at += 1
             value |= (byte & 0x7F) << shift
             shift += 7
             if not byte & 0x80:

@@ -56,7 +56,7 @@ class SymbolFile:
     """
 
     def __init__(self, read: Read, versioned: bool = False) -> None:
-        self._read = read
+        self.read = read
         self._versioned = versioned
         self._versions: Versions | None = None
         self.sections: Sequence[FileSection] = read_sections(read)
@@ -84,17 +84,27 @@ class SymbolFile:
         strings = self.sections[table.link].size if table.link < len(self.sections) else 0
         return table.size + strings
 
-    def debug_link(self) -> str | None:
-        """The name of the file with the debug information (``.gnu_debuglink``), or None."""
-        section = self.section(".gnu_debuglink")
-        if section is None:
-            return None
-        name = self._read(section.offset, min(section.size, 4096)).partition(b"\0")[0]
-        return name.decode("utf-8", "surrogateescape") or None
+    def debug_link(self) -> tuple[str | None, int]:
+        """(name, CRC-32) of the file with the debug information (``.gnu_debuglink``); (None, 0) without."""
+        name, rest = self._link(".gnu_debuglink")
+        # the checksum is at the next multiple of 4
+        checksum = rest[-(len(name) + 1) % 4:][:4]
+        return name.decode("utf-8", "surrogateescape") or None, int.from_bytes(checksum, "little")
+
+    def shared_link(self) -> tuple[str | None, str]:
+        """(path, build id in hexadecimal) of the file with shared debug information (``.gnu_debugaltlink``)."""
+        name, build_id = self._link(".gnu_debugaltlink")
+        return name.decode("utf-8", "surrogateescape") or None, build_id.hex()
+
+    def _link(self, name: str) -> tuple[bytes, bytes]:
+        section = self.section(name)
+        data = self.read(section.offset, min(section.size, 4096)) if section is not None else b""
+        path, _, rest = data.partition(b"\0")
+        return path, rest
 
     def build_id(self) -> str | None:
         """The build id, in hexadecimal, or None."""
-        return find_build_id(self._read)
+        return find_build_id(self.read)
 
     def bias(self, module: Module) -> int | None:
         """The value added to link-time addresses where the file is loaded; None if the module is another file."""
@@ -216,7 +226,7 @@ class SymbolFile:
         assert self._table is not None
         strings = self.sections[self._table.link]
         for limit in (512, _MAX_NAME):
-            name, end, _ = self._read(strings.offset + at, min(limit, max(strings.size - at, 0))).partition(b"\0")
+            name, end, _ = self.read(strings.offset + at, min(limit, max(strings.size - at, 0))).partition(b"\0")
             if end:
                 return name
         raise CorruptStructure(strings.offset + at, "the name of a symbol has no end")
@@ -238,9 +248,9 @@ class SymbolFile:
         if table.kind == SHT_DYNSYM and self.section(".gnu.version_d") is not None:
             if not self._versioned:
                 raise Undecided("the file's symbols have versions")  # GDB's names have them too
-            self._versions = Versions(self._read, self.sections)
+            self._versions = Versions(self.read, self.sections)
         if table.size // _SYM.size > _MAX_SYMBOLS or table.link >= len(self.sections):
             raise Undecided("the file's symbol table is too large")
-        data = self._read(table.offset, table.size)
+        data = self.read(table.offset, table.size)
         self._symbols = data[:len(data) // _SYM.size * _SYM.size]
         self._table = table

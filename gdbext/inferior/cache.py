@@ -6,9 +6,13 @@ Decoders read a few pages many times, and the cost of a read through the debugge
 from __future__ import annotations
 
 import struct
+from typing import TYPE_CHECKING
 
 from gdbext.errors import MemoryUnreadable
 from gdbext.inferior.protocol import Memory
+
+if TYPE_CHECKING:
+    from gdbext.inferior.budget import Budget
 
 PAGE = 4096
 #: Reads of more than this many pages bypass the cache.
@@ -18,10 +22,14 @@ _MAX_PAGES = 65536
 
 
 class CachedMemory:
-    """Reads whole pages of `memory` and keeps them; unreadable pages are remembered too."""
+    """Reads whole pages of `memory` and keeps them; unreadable pages are remembered too.
+
+    Each read of `memory` draws from the `budget`, if there is one. Reads of known pages do not, which keeps them cheap.
+    """
 
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
+        self.budget: Budget | None = None
         self._pages: dict[int, bytes | None] = {}
 
     def read(self, address: int, size: int) -> bytes:
@@ -39,7 +47,7 @@ class CachedMemory:
             raise MemoryUnreadable(address, size)
         first, last = address - start, (address + size - 1) & ~(PAGE - 1)
         if (last - first) // PAGE >= _BYPASS_PAGES:
-            return self._memory.read(address, size)
+            return self._fetch(address, size)
         self.prefetch(first, last + PAGE - first)
         data = b"".join([self._page(at, address, size) for at in range(first, last + 1, PAGE)])
         return data[start:start + size]
@@ -66,7 +74,7 @@ class CachedMemory:
         if len(missing) < 2:
             return
         try:
-            data = self._memory.read(missing[0], missing[-1] + PAGE - missing[0])
+            data = self._fetch(missing[0], missing[-1] + PAGE - missing[0])
         except MemoryUnreadable:
             return
         self._make_room(count)
@@ -79,7 +87,7 @@ class CachedMemory:
         else:
             self._make_room(1)
             try:
-                page = self._memory.read(at, PAGE) if at >= 0 else None
+                page = self._fetch(at, PAGE) if at >= 0 else None
             except MemoryUnreadable:
                 page = None
             self._pages[at] = page
@@ -87,8 +95,17 @@ class CachedMemory:
             return page
         # in a core, a section may end within a page
         low, high = max(at, address), min(at + PAGE, address + size)
-        data = self._memory.read(low, high - low)
+        data = self._fetch(low, high - low)
         return bytes(low - at) + data + bytes(at + PAGE - high)
+
+    def _fetch(self, address: int, size: int) -> bytes:
+        if self.budget is not None:
+            self.budget.draw(address, size)
+        return self._memory.read(address, size)
+
+    def forget(self) -> None:
+        """Forget all pages."""
+        self._pages.clear()
 
     def _make_room(self, count: int) -> None:
         if len(self._pages) + count > _MAX_PAGES:

@@ -521,7 +521,8 @@ class Proc:
             return None
 
     def _lines(self, path: str, limit: int = _MOST_BYTES) -> list[str]:
-        return (self._read(path, limit) or "").splitlines()
+        # a name may contain what else separates lines, but for a newline, which the kernel escapes
+        return (self._read(path, limit) or "").split("\n")
 
     def _read(self, path: str, limit: int) -> str | None:
         try:
@@ -544,7 +545,9 @@ def _text(raw: str) -> str:
 
 def _region(match: re.Match[str]) -> Region:
     start, end, permissions, kind, offset, path = match.groups()
-    return Region(int(start, 16), int(end, 16), permissions.replace("-", ""), _text(path) or None, int(offset, 16),
+    # the kernel escapes a newline and nothing else (Linux 6.1 fs/proc/task_mmu.c, show_map_vma)
+    path = _text(path.replace("\\012", "\n"))
+    return Region(int(start, 16), int(end, 16), permissions.replace("-", ""), path or None, int(offset, 16),
                   kind == "s")
 
 

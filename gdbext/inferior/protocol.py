@@ -146,7 +146,13 @@ class Target(Protocol):
         """The build id of the debugger's copy of a module, in hexadecimal; None if not known."""
 
     def symbol(self, address: int) -> Symbol:
-        """The function or variable that covers an address, with file and line if debug information has them."""
+        """The function or variable that covers an address; without file and line, which may take long to find."""
+
+    def frame_symbol(self, address: int) -> Symbol:
+        """As `symbol`, with file, line and inlined calls if debug information has them, for frames that are shown."""
+
+    def source_file(self, address: int) -> str | None:
+        """The source file of a code address if debug information has it."""
 
     def variables(self, thread: ThreadRef, index: int) -> Sequence[tuple[str, str, str]]:
         """The variables of a native frame with debug information: (name, type, value).

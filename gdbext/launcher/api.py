@@ -70,7 +70,8 @@ class Report:
 
 def report(target: int | str | os.PathLike[str], *, executable: Path | None = None, gdb: str | None = None,
            timeout: float = 60.0, sysroot: Path | None = None, search: Sequence[Path] = (), debuginfod: bool = False,
-           object_names: bool = True, without_gdb: bool = False, may_stop: bool = True) -> Report:
+           object_names: bool = True, without_gdb: bool = False, may_stop: bool = True,
+           max_pause: float = 10.0) -> Report:
     """Report on a process or a core, as ``gdbext report`` does.
 
     :param target: a PID, or the path of a core.
@@ -83,12 +84,13 @@ def report(target: int | str | os.PathLike[str], *, executable: Path | None = No
     :param object_names: whether objects with locks are named by one of their values.
     :param without_gdb: whether the target is read without GDB in any case.
     :param may_stop: whether, without GDB, threads may be stopped for a moment.
+    :param max_pause: how long a process may be paused, in seconds.
     :raises gdbext.errors.GdbextError: there is no report.
     """
     named = Target(pid=target) if isinstance(target, int) else Target(core=Path(target), executable=executable)
     seen = take_snapshot(named, Options(gdb=gdb, timeout=timeout, sysroot=sysroot, search=tuple(search),
                                         debuginfod=debuginfod, object_names=object_names, without_gdb=without_gdb,
-                                        may_stop=may_stop))
+                                        may_stop=may_stop, max_pause=max_pause))
     if seen.report is None:
         error: type[GdbextError] = NoGdb if seen.status == NO_GDB else Unreadable
         raise error(seen.problem or "no answer", seen.hint or "")

@@ -180,7 +180,14 @@ def add_gdb(group: argparse._ActionsContainer, where: str = "") -> None:
 def add_timeout(group: argparse._ActionsContainer) -> None:
     """Add the time limit of a snapshot."""
     group.add_argument("--timeout", metavar="SECONDS", type=seconds, default=60.0,
-                       help="how long a snapshot may take; the process then resumes (default: 60)")
+                       help="how long a snapshot may take; half of it is for reading (default: 60)")
+
+
+def add_max_pause(group: argparse._ActionsContainer) -> None:
+    """Add the limit on the pause of a process."""
+    group.add_argument("--max-pause", metavar="SECONDS", type=seconds, default=10.0,
+                       help="how long a process may be paused; what is not read then is left out of the report, which "
+                       "says so (default: 10)")
 
 
 def add_object_names(group: argparse._ActionsContainer) -> None:
@@ -218,6 +225,7 @@ def add_snapshot_options(verb: argparse.ArgumentParser, timeout: bool = True, wi
                            "then not known")
     if timeout:
         add_timeout(group)
+        add_max_pause(group)
     group.add_argument("--sysroot", metavar="DIR", type=_folder,
                        help="the folder that holds the target's files under their own paths, such as an image")
     group.add_argument("--search", metavar="DIR", type=_folder, action="append", default=[],
@@ -246,7 +254,7 @@ def parse_options(options: argparse.Namespace) -> Options:
         search=tuple(options.search), debuginfod=options.debuginfod, each=getattr(options, "each", False),
         stacks=getattr(options, "stacks", "full"), colour=parse_colour(options), width=width or None,
         object_names=options.object_names, without_gdb=getattr(options, "without_gdb", False) or not may_stop,
-        may_stop=may_stop)
+        may_stop=may_stop, max_pause=getattr(options, "max_pause", 10.0))
 
 
 def parse_colour(options: argparse.Namespace) -> bool:

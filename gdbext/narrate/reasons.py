@@ -27,6 +27,7 @@ _PARTS = {
 _LACKS = {
     "frames": "the callers of frames without a frame description",
     "instructions": "the machine code that proves which thread holds a lock, or why a thread crashed",
+    "late-lines": "source lines of more native functions (reading debug information without GDB ends after 2 s)",
     "lines": "source lines and inlined calls of native functions",
     "types": "structures of a Python version without a table, from its debug information",
     "variables": "variables of native functions",
@@ -367,6 +368,9 @@ _WORDINGS: Mapping[ReasonCode, Wording] = {
         f"{address:#x} is {member or f'byte {address - base}'} of the {structure} at {base:#x}"),
     "ambiguous-address": lambda kinds, addresses: (
         "it could be any of: " + ", ".join(f"{kind} at {at:#x}" for kind, at in zip(kinds, addresses))),
+    "budget-of-reads": lambda size: (
+        f"the snapshot was cut short after {size >> 20:,} MiB; what was not read until then is missing"),
+    "budget-of-time": "the snapshot was cut short after {seconds} s; what was not read until then is missing",
     "compiled-code-waits": _compiled,
     "died-in-handler": "thread {thread} died of {signal}, which it sent from a signal handler; the report shows "
                        "what it was doing when the handled signal arrived",

@@ -35,7 +35,8 @@ def without_parameters(name: str) -> str:
     for i in range(len(plain) - 1, -1, -1):
         depth += (plain[i] == ")") - (plain[i] == "(")
         if depth == 0:
-            return plain[:i] or name
+            # "operator()" may have no parameters
+            return name if plain[:i].endswith("operator") else plain[:i] or name
     return name
 
 
@@ -126,17 +127,19 @@ _RUST_BASIC = {
 _BASE_62 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
-def rust_name(symbol: str) -> str | None:
-    """Demangle a Rust symbol (v0), without hashes; None if it is not such a symbol.
+def rust_name(symbol: str, hashes: bool = False) -> str | None:
+    """Demangle a Rust symbol (v0); None if it is not such a symbol.
 
     GDB up to 10 knows only Rust's older mangling, which is the one of C++ with a hash at the end.
+
+    :param hashes: add the hashes of crates and the types of constants, as GDB does.
 
     Source: Rust RFC 2603; rustc 1.65 compiler/rustc_symbol_mangling/src/v0.rs.
     """
     if not symbol.startswith("_R") or not symbol.isascii():
         return None
     try:
-        name = _RustSymbol(symbol.partition(".")[0][2:]).path(in_value=True)
+        name = _RustSymbol(symbol.partition(".")[0][2:], hashes).path(in_value=True)
     except (_NotRust, ValueError, IndexError):
         return None
     return name if name.isprintable() else None
@@ -149,8 +152,9 @@ class _NotRust(Exception):
 class _RustSymbol:
     """Parses the text after ``_R``. Back references are positions in that text."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, hashes: bool) -> None:
         self._text = text
+        self._hashes = hashes
         self._at = 0
         self._depth = 0
         self._steps = 0
@@ -225,8 +229,9 @@ class _RustSymbol:
         if tag == "B":
             return self._leave(self._back(lambda: self.path(in_value)))
         if tag == "C":
-            self._optional("s")
-            return self._leave(self._identifier())
+            crate_hash = self._optional("s")
+            name = self._identifier()
+            return self._leave(f"{name}[{crate_hash:x}]" if self._hashes else name)
         if tag == "N":
             space = self._next()
             outer = self.path(in_value)
@@ -328,5 +333,7 @@ class _RustSymbol:
         value = int(self._text[self._at:end][:32] or "0", 16)
         self._at = end + 1
         if kind == "b":
-            return self._leave("true" if value else "false")
-        return self._leave(repr(chr(value)) if kind == "c" and value < 0x110000 else f"{sign}{value}")
+            text = "true" if value else "false"
+        else:
+            text = repr(chr(value)) if kind == "c" and value < 0x110000 else f"{sign}{value}"
+        return self._leave(f"{text}: {_RUST_BASIC[kind]}" if self._hashes else text)

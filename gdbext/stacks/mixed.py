@@ -12,6 +12,7 @@ from gdbext.cpython.values import Limits, ValueReader, locals_of
 from gdbext.errors import GdbextError, if_unreadable
 from gdbext.inferior.protocol import Memory
 from gdbext.model import Local, MixedStack, PyFrame
+from gdbext.runtimes.names import public_name
 from gdbext.stacks.boundaries import Facts, is_import, present, read_imports, split
 from gdbext.stacks.merge import Item, eval_frames, merge
 from gdbext.threads.code import Code
@@ -77,7 +78,8 @@ class MixedStacks:
         kept, left_out = split(merge(len(native), python, at), native, self._is_interpreter, shown)
         frames = tuple([code.frame(native[item][0], item) if isinstance(item, int) else item for item in kept])
         # where frames are not in their places, nothing is known of what calls them
-        facts = Facts({} if unmerged else left_out, lambda pc: code.frame(pc, 1).function, lambda: _imports(thread))
+        facts = Facts({} if unmerged else left_out, lambda pc: public_name(code.symbol(pc, 1).function or "") or None,
+                      lambda: _imports(thread))
         mixed = MixedStack(frames, tuple(present(frames, facts)), unmerged)
         # modules of different names may be imported by the same frames, and stacks fail to merge in different ways
         if unmerged is None and not any(map(is_import, frames)):

@@ -33,6 +33,13 @@ _PYTHON_FUNCTION = re.compile(r"^_?Py[A-Z_]|^_Py")
 _PYTHON_SOURCE = re.compile(r"(^|/)(Python|Objects|Modules|Parser|Programs|Include)/(internal/|cpython/)?\w+\.[ch]$")
 
 
+def with_symbol(frame: NativeFrame, symbol: Symbol) -> NativeFrame:
+    """A frame with the function, source line and inlined calls of a symbol."""
+    function = public_name(symbol.function) if symbol.function else None
+    found = replace(frame, function=function, file=symbol.file, line=symbol.line, inlined=symbol.inlined)
+    return _as_in_source(found) if found.inlined else found
+
+
 def _as_in_source(frame: NativeFrame) -> NativeFrame:
     """A frame whose inlined calls have the names that a person knows, without Cython's own helpers."""
     calls = [replace(call, function=cython_name(call.function, frame.module) or short_name(call.function))
@@ -83,14 +90,28 @@ class Code:
         return self._ranges.find(address)
 
     def symbol(self, address: int, index: int = 0) -> Symbol:
-        """The symbol at an address; for a caller (index above 0), that of the call before the return address."""
+        """The symbol at an address, without file and line.
+
+        :param index: of the frame whose program counter it is; for a caller (above 0) the symbol is that of the call
+            before the return address.
+        """
+        place = self._place(address, index)
+        return self._target.symbol(place) if place is not None else Symbol(None)
+
+    def _frame_symbol(self, pc: int, index: int) -> Symbol:
+        """As `symbol`, with file, line and inlined calls."""
+        place = self._place(pc, index)
+        return self._target.frame_symbol(place) if place is not None else Symbol(None)
+
+    def _place(self, address: int, index: int) -> int | None:
+        """The address whose symbol counts; None in a file of another build."""
         if self._foreign:
             module = self._ranges.find(address)
             if module is not None and not any(module is other for other in self.modules):
-                return Symbol(None)
+                return None
         # a signal handler returns to the first instruction of the trampoline, which has called nothing
         is_call = index > 0 and not self.cpu.is_signal_return(self._target.memory, address)
-        return self._target.symbol(max(address - 1, 0) if is_call else address)
+        return max(address - 1, 0) if is_call else address
 
     def frame(self, pc: int, index: int) -> NativeFrame:
         """The native frame of a program counter.
@@ -99,13 +120,16 @@ class Code:
         """
         known = self._frames.get((pc, index == 0))
         if known is None:
-            symbol = self.symbol(pc, index)
-            function = public_name(symbol.function) if symbol.function else None
             module = self._ranges.find(pc)
             name = module.name if module is not None else (self._unknown_file(pc) or "").rpartition("/")[2] or None
-            known = NativeFrame(function, name, pc, symbol.file, symbol.line, symbol.inlined)
-            known = self._frames[(pc, index == 0)] = _as_in_source(known) if known.inlined else known
+            known = with_symbol(NativeFrame(None, name, pc), self._frame_symbol(pc, index))
+            self._frames[(pc, index == 0)] = known
         return known
+
+    def source_file(self, pc: int) -> str | None:
+        """The source file of a caller's program counter if debug information has it."""
+        place = self._place(pc, 1)
+        return self._target.source_file(place) if place is not None else None
 
     def function_range(self, pc: int) -> tuple[int, int] | None:
         """Start and end of the function of a program counter (of a caller: less one), without the use of symbols."""
@@ -256,6 +280,6 @@ class InterpreterCode(dict[int, bool]):
         if not module.is_main:
             return True
         # a program that Python is linked into: its own functions are not the interpreter's
-        symbol = self._code.symbol(pc, 1)
-        return (symbol.function is not None and _PYTHON_FUNCTION.match(symbol.function) is not None
-                or symbol.file is not None and _PYTHON_SOURCE.search(symbol.file) is not None)
+        if _PYTHON_FUNCTION.match(self._code.symbol(pc, 1).function or ""):
+            return True
+        return _PYTHON_SOURCE.search(self._code.source_file(pc) or "") is not None

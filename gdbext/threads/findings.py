@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gdbext.errors import GdbextError
+from gdbext.inferior.budget import Budget
 from gdbext.model import Problem, ProblemKind
 from gdbext.model.reasons import Reason, because
 
@@ -12,14 +13,22 @@ class Findings:
 
     `incomplete` is set if the user must do something before the report can be complete. `doubts` are further reasons
     why a deadlock cannot be ruled out.
+
+    :param budget: the budget of the snapshot.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, budget: Budget | None = None) -> None:
+        self._budget = budget
         self.problems: list[Problem] = []
         self._known: set[Problem] = set()
         self.notes: list[Reason] = []
         self.doubts: list[Reason] = []
         self.incomplete: GdbextError | None = None
+
+    @property
+    def spent(self) -> Reason | None:
+        """Why not all could be read, if the budget of the snapshot is spent."""
+        return self._budget.spent if self._budget is not None else None
 
     def problem(self, where: str, what: ProblemKind, why: Reason) -> None:
         """Add a problem, unless it has been added before: stacks are read on request, perhaps more than once."""

@@ -121,6 +121,9 @@ def read_threads(target: Target, layouts: Layouts | None, findings: Findings) ->
         if each.unavailable is not None:
             findings.problem(f"thread {each.number}", "unreadable", each.unavailable)
     if seen and all(each.unavailable is not None for each in seen):
+        if findings.spent is not None:
+            raise GdbextError("the time for the snapshot was over before a thread was read",
+                              "give it more time: --max-pause SECONDS, in GDB `set gdbext max-pause SECONDS`")
         raise ThreadUnavailable("no thread has registers: all of them run")
     threads = Threads(seen, target.pid)
     if not threads.all_tids_known and layouts is not None:

@@ -103,6 +103,8 @@ def _waits_in_python(waits: Mapping[int, SeenWait], number: int) -> bool:
 
 def why_no_verdict(context: Context, locks: Mapping[str, Lock]) -> Reason | None:
     """Why the whole target allows no verdict, or None."""
+    if context.findings.spent is not None:
+        return context.findings.spent
     if context.findings.incomplete is not None:
         return because_of(context.findings.incomplete)
     if context.code.truncated is not None:

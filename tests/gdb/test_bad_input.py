@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import random
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from tests.support import combinations, gdb_session, samples
+from tests.support import combinations, gdb_session, launcher, samples
 from tests.support.gdb_session import Result
 from tests.support.report import Report
 from tests.support.samples import Sample
@@ -189,3 +191,25 @@ def test_file_that_is_not_a_core_fails(tmp_path: Path) -> None:
     junk = tmp_path / "core"
     junk.write_bytes(random.Random(1).randbytes(65536))
     check_failure(gdb_session.batch(["-c", junk], ["py-deadlocks"]))
+
+
+def test_library_with_a_newline_in_its_name_has_that_name(tmp_path: Path) -> None:
+    """The kernel escapes it, and GDB prints it as it is."""
+    source = tmp_path / "hang.c"
+    source.write_text("#include <unistd.h>\nvoid hang(void) { for (;;) pause(); }\n")
+    library = tmp_path / "lib\nodd.so"
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", tmp_path / "odd.so", source], check=True)
+    (tmp_path / "odd.so").rename(library)
+    program = f"import ctypes; library = ctypes.CDLL({str(library)!r}); print('ready', flush=True); library.hang()"
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"ready\n"
+            samples.wait_until(lambda: " 34 " in f" {Path(f'/proc/{process.pid}/syscall').read_text()}", "pause")
+            for option in (["--no-gdb"], ["--gdb", gdb_session.executable()]):
+                seen = launcher.launch_by(launcher.command("report", str(process.pid), *option, "--json", gdb=None))
+                modules = {frame.get("module") for frame in seen.document()["threads"][0]["stack"]}
+                assert "lib\nodd.so" in modules, option
+                assert not any(each.startswith("lib\\") or each == "lib" for each in modules if each), option
+        finally:
+            process.kill()

@@ -1,4 +1,4 @@
-"""Cores read without GDB: the report is that of GDB, except for what only GDB knows."""
+"""Cores read without GDB: the report is that of GDB, also its source lines, except for what only GDB knows."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,8 +16,9 @@ from gdbext.direct.one_snapshot import Request, answer_request
 from gdbext.launcher.snapshots.cores import prepare_core
 from gdbext.launcher.snapshots.direct import end_direct
 from gdbext.launcher.snapshots.snapshot import Options, Target, take_snapshot
-from tests.support import cores, crashes, gdb_session, interpreters, launcher, samples
+from tests.support import cores, crashes, gdb_session, interpreters, launcher, mini_debug, samples
 from tests.support.documents import comparable, differences
+from tests.support.samples import Sample
 from tests.support.without_gdb import CASES as ASLEEP
 from tests.support.without_gdb import (
     Json,
@@ -28,8 +30,16 @@ from tests.support.without_gdb import (
     without_debug_files,
 )
 
+
+def with_mini_debug(folder: Path) -> AbstractContextManager[Sample]:
+    """A stripped program whose symbols are compressed inside, as Fedora's are."""
+    program = Path(shutil.copy(samples.build("abba"), folder))
+    return samples.running([mini_debug.with_mini_debug(program), "mutex"], folder)
+
+
 CASES: dict[str, Start] = {
     **ASLEEP,
+    "mini-debug": with_mini_debug,
     "abba": lambda folder: samples.abba("mutex", folder),
     "gather-stripped": lambda folder: samples.gather(folder, stripped=True),
     "healthy-native-stripped": lambda folder: samples.healthy_native(folder, stripped=True),
@@ -38,9 +48,10 @@ CASES: dict[str, Start] = {
 }
 #: Crashes, with the Python of each; none for a program without Python.
 CRASHES = {"wild": "3.11", "fatal": "3.11", "terminate": "3.11", "underflow": "3.11", "overflow": "3.9",
+           "null-call": "3.11", "data-call": "3.13",
            "no-gil": "3.13", "released": "3.13", "handle": "3.11", "race": "3.13t"}
 #: Cases of which GDB writes the core, of the running program.
-OF_GCORE = ("abba-stripped", "rapids-3.13", "pylocks")
+OF_GCORE = ("abba-stripped", "rapids-3.13", "pylocks", "inlined")
 
 
 @dataclass(frozen=True)
@@ -143,11 +154,21 @@ def test_core_is_read_without_gdb_where_gdb_adds_nothing(hang: Path, tmp_path: P
     assert marker.exists()
 
 
-def test_core_with_debug_information_is_read_by_gdb(tmp_path: Path) -> None:
+def test_target_with_debug_information_is_read_without_gdb(path_without_gdb: str, tmp_path: Path) -> None:
+    """A GDB that cannot run stands in for GDB. A core of the kernel has a signal, for which GDB shows variables."""
+    gdb = tmp_path / "gdb"
+    gdb.write_text("#!/bin/sh\nexit 1\n")
+    gdb.chmod(0o755)
+    path = f"{tmp_path}:{os.environ['PATH']}"
     with samples.abba("mutex", tmp_path) as sample:
-        core = cores.kernel_core(sample)
-    frames = [frame for thread in run("report", core, "--json").document()["threads"] for frame in thread["stack"]]
-    assert any(frame["file"] and frame["file"].endswith("abba.c") for frame in frames)
+        assert_has_lines(run("report", str(sample.pid), "--json", PATH=path, GDBEXT_GDB="").document())
+        assert_has_lines(run("report", cores.gdb_core(sample), "--json", PATH=path, GDBEXT_GDB="").document())
+
+
+def assert_has_lines(document: Json) -> None:
+    frames = [frame for thread in document["threads"] for frame in thread["stack"]]
+    assert any(frame["file"] and frame["file"].endswith("abba.c") and frame["line"] for frame in frames)
+    assert document["problems"] == []
 
 
 @pytest.mark.parametrize("story", CRASHES)
@@ -169,7 +190,7 @@ def test_crash_in_a_program_with_debug_information_is_read_by_gdb(tmp_path: Path
     assert (crashed["fault"], crashed["thread"]) == (partly["fault"], partly["thread"])
     assert any(frame["line"] for frame in crashed["stack"] if frame["language"] == "native")
     text = run("report", core, "--no-gdb").stdout
-    assert text.count("this report was made without GDB, which would add source lines") == 1
+    assert text.count("this report was made without GDB, which would add variables of native functions") == 1
 
 
 def test_triage_without_gdb_groups_cores(hang: Path, tmp_path: Path) -> None:

@@ -347,6 +347,7 @@ SHOWN = {
                     "(no effect: auto-solib-add is on).",
     "verdict-in-editors": 'Whether an editor shows the verdict when it attaches is "on".',
     "object-names": "An object that has a lock is named by one of its values.",
+    "max-pause": "The number of seconds for which a command reads a live process is 10.",
 }
 GOOD = {
     "source-path": (f"{CHECKOUT}/gdbext:/:{CHECKOUT}/gdbext/",
@@ -361,6 +362,7 @@ GOOD = {
                      "(no effect: auto-solib-add is on)."),
     "verdict-in-editors": ("off", 'Whether an editor shows the verdict when it attaches is "off".'),
     "object-names": ("off", "An object that has a lock is not named by its values."),
+    "max-pause": ("60", "The number of seconds for which a command reads a live process is 60."),
 }
 BAD = {
     "source-path": ("/:/nonexistent", "gdbext source-path: /nonexistent is not a folder; the path stays "
@@ -374,6 +376,7 @@ BAD = {
     "load-symbols": ("none", 'Undefined item: "none".'),
     "verdict-in-editors": ("maybe", 'Undefined item: "maybe".'),
     "object-names": ("some", 'Undefined item: "some".'),
+    "max-pause": ("0", "gdbext max-pause must be from 1 to 3600, not 0; it stays 60"),
 }
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 Json = Any
 
-#: Members of native frames that are from debug information.
-_OF_DEBUG_INFORMATION = ("file", "line", "inlined", "locals")
+#: Members of native frames that only GDB knows.
+_ONLY_GDB = ("locals",)
 
 
 def comparable(value: Json) -> Json:
@@ -18,7 +18,7 @@ def comparable(value: Json) -> Json:
     if not isinstance(value, dict):
         return value
     kept = {name: comparable(each) for name, each in value.items()
-            if value.get("language") != "native" or name not in _OF_DEBUG_INFORMATION}
+            if value.get("language") != "native" or name not in _ONLY_GDB}
     if kept.get("status") == "running" and kept.get("stack"):  # at another instruction each time
         kept["stack"][0].pop("pc", None)
     if "problems" in kept:

@@ -187,6 +187,14 @@ class FakeTarget:
         """The symbol defined for the address or the next one, because callers look up the call instruction."""
         return self.symbols.get(address) or self.symbols.get(address + 1) or Symbol(None)
 
+    def frame_symbol(self, address: int) -> Symbol:
+        """As `symbol`."""
+        return self.symbol(address)
+
+    def source_file(self, address: int) -> str | None:
+        """As `symbol`."""
+        return self.symbol(address).file
+
     def variables(self, thread: ThreadRef, index: int) -> list[tuple[str, str, str]]:
         """See `Target.variables`."""
         return self.locals.get((thread.number, index), [])

@@ -23,20 +23,31 @@ def python(name: str) -> Path:
     return interpreters.use(name)[0]
 
 
-def of_locks(name: str) -> Start:
+def of_locks(name: str, stripped: bool = True) -> Start:
     process = locks.PROCESSES[name]
-    return lambda folder: samples.locks(process.program, process.scenes, folder, stripped=True)
+    return lambda folder: samples.locks(process.program, process.scenes, folder, stripped=stripped)
+
+
+def inlined(*flags: str) -> Start:
+    """A program with debug information whose functions are inlined into each other."""
+    options = ("-O2", "-g", "-fopenmp", "-pthread", *flags)
+    return lambda folder: samples.running(
+        [samples.compiled("inlined", "inlined.cc", options, ["-lstdc++"], strip=False)], folder)
 
 
 #: Hangs in which nothing moves, so that two snapshots are equal.
 CASES: dict[str, Start] = {
     "abba-stripped": lambda folder: samples.abba("rwlock", folder, stripped=True),
     **{f"locks-{name}": of_locks(name) for name in locks.PROCESSES},
+    **{f"locks-{name}-with-lines": of_locks(name, stripped=False) for name in locks.PROCESSES},
+    "inlined": inlined(),
+    "inlined-dwarf-4-compressed": inlined("-gdwarf-4", "-gz", "-fdebug-types-section"),
     "openmp": lambda folder: openmp.start(openmp.SCENES, folder, stripped=True),
     **{f"rapids-{name}": lambda folder, name=name: samples.rapids(python(name), "rwlock", folder)  # type: ignore[misc]
        for name in ("3.9-stripped", "3.13", "debian")},
     "pylocks": lambda folder: samples.running([python("3.13"), SOURCES / "pylocks.py", "deadlocks"], folder),
     "tasks": lambda folder: samples.running([python("3.13"), SOURCES / "tasks.py", "gather"], folder),
+    "openmp-with-lines": lambda folder: openmp.start(openmp.SCENES, folder, stripped=False),
     "free-threaded": lambda folder: samples.free_threaded(python("3.13t"), "section-mutex", folder, stripped=True),
 }
 

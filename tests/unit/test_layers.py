@@ -19,9 +19,9 @@ HOME = Path(gdbext.__file__).resolve().parent
 MODULES = {".".join(path.relative_to(HOME.parent).with_suffix("").parts).replace(".__init__", ""): path
            for path in sorted(HOME.rglob("*.py"))}
 #: The rooms from the first that data comes to: each may import those before it, and modules at the top go with them.
-ORDER = ("record", "remembered", "errors", "model", "inferior", "elf", "layout", "arch", "runtimes", "glibc", "cpython",
-         "threads", "waits", "holders", "stacks", "verdict", "crash", "snapshot", "narrate", "schema", "render",
-         "commands", "direct", "debugger")
+ORDER = ("record", "remembered", "errors", "model", "inferior", "elf", "dwarf", "layout", "arch", "runtimes", "glibc",
+         "cpython", "threads", "waits", "holders", "stacks", "verdict", "crash", "snapshot", "narrate", "schema",
+         "render", "commands", "direct", "debugger")
 #: What the launcher may import: it runs without GDB, and sees no decoder.
 LAUNCHER = ("record", "errors", "model", "inferior", "elf", "verdict", "narrate", "schema", "render", "launcher")
 #: What is not of the standard library, and who may import it; `typing_extensions` is there for type checkers only.

@@ -2,10 +2,13 @@ from __future__ import annotations
 
 import random
 import time
+from dataclasses import replace
 
 import pytest
 
 from gdbext.errors import GdbextError
+from gdbext.inferior.budget import Budget
+from gdbext.inferior.cache import PAGE, CachedMemory
 from gdbext.inferior.protocol import Module, Section
 from gdbext.model import (
     EXCLUSIVE,
@@ -21,6 +24,7 @@ from gdbext.model import (
     Wait,
     Waiter,
 )
+from gdbext.model.reasons import because
 from gdbext.narrate.reasons import explain
 from gdbext.snapshot import take_snapshot
 from tests.support import combinations
@@ -385,3 +389,44 @@ def test_noise(seed: int) -> None:
     except GdbextError:
         pass
     assert time.process_time() - start < 20
+
+
+# -- the budget ---------------------------------------------------------------------------------------------------
+
+def test_spent_budget_leaves_what_was_known_and_no_verdict_that_nothing_is_wrong() -> None:
+    target = FakeTarget()
+    abba(target)
+    whole = take_snapshot(target).judged_report(lambda thread: True)
+    ends = set()
+    for pages in range(40):
+        target.memory = CachedMemory(target.ram)
+        budget = Budget(None, pages * PAGE)
+        try:
+            snapshot = take_snapshot(target, budget=budget)
+            report = snapshot.judged_report(lambda thread: True)
+        except GdbextError:
+            continue
+        assert set(report.deadlocks) <= set(whole.deadlocks)
+        ends.add((budget.spent is not None, report.no_verdict is not None, bool(report.deadlocks)))
+        if budget.spent is not None:
+            assert report.no_verdict == budget.spent
+            assert "cut short after" in explain(budget.spent)
+            assert Problem("target", "unreadable", budget.spent) in report.problems
+            assert "--max-pause" in (snapshot.incomplete or GdbextError("")).hint
+    assert (True, True, False) in ends
+    assert (False, False, True) in ends
+
+
+def test_spent_budget_leaves_only_deadlocks_that_memory_proves(monkeypatch: pytest.MonkeyPatch) -> None:
+    target = FakeTarget()
+    abba(target)
+    target.memory = CachedMemory(target.ram)
+    budget = Budget(None)
+    snapshot = take_snapshot(target, budget=budget)
+    (proven,) = snapshot.report(lambda thread: False).deadlocks
+    others = (replace(proven, evidence="inferred"), replace(proven, standstill=True),
+              replace(proven, edges=(Edge(1, proven.edges[0].lock, None),)))
+    monkeypatch.setitem(snapshot.__dict__, "_deadlocks", (proven, *others))
+    assert snapshot.report(lambda thread: False).deadlocks == (proven, *others)
+    budget.spent = because("budget-of-time", seconds="1")
+    assert snapshot.report(lambda thread: False).deadlocks == (proven,)

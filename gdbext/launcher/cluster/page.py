@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gdbext.errors import BadDocument
+from gdbext.launcher.cluster.answers import checked_snapshot
 from gdbext.launcher.snapshots import classes
 from gdbext.launcher.status import NO_ANSWER, worst
 from gdbext.model import Report
@@ -66,10 +67,10 @@ class Process:
 
     def take(self, answer: Mapping[str, Any]) -> None:
         """Store the answer of `snapshot_there`, which may come from another version of gdbext."""
-        self.text, self.stopped = answer.get("text") or "", answer.get("stopped")
-        self.problem, self.hint = answer.get("problem"), answer.get("hint")
-        self.status = int(answer.get("status", NO_ANSWER))
-        document = answer.get("document")
+        answer = checked_snapshot(answer)
+        self.text, self.stopped = answer["text"], answer["stopped"]
+        self.problem, self.hint, self.status = answer["problem"], answer["hint"], answer["status"]
+        document = answer["document"]
         if document is None:
             return
         try:

@@ -16,6 +16,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any
 
+from gdbext.launcher.cluster.answers import checked_place
 from gdbext.launcher.cluster.page import Process, Survey
 from gdbext.launcher.cluster.remote import (
     Sent,
@@ -77,7 +78,7 @@ class Surveyor:
         limit, who = self._options.connect_timeout, "the scheduler"
         identity = await answer_of(self._client.scheduler.identity(), limit, who)
         tasks = await answer_of(self._client.processing(), limit, who)
-        place = await self._ask_scheduler(limit, "scheduler_there", self._options.package)
+        place = _checked(await self._ask_scheduler(limit, "scheduler_there", self._options.package), who)
         now = time.time()
         scheduler = Process(("scheduler",), self._address, host=place["host"], pid=place["pid"])
         workers, beside = [], []
@@ -159,8 +160,8 @@ class Surveyor:
             return
         async with self._slots[process.host or ""]:
             try:
-                place = await self._ask_nanny(process, self._options.connect_timeout, "worker_there",
-                                              self._options.package)
+                place = _checked(await self._ask_nanny(process, self._options.connect_timeout, "worker_there",
+                                                       self._options.package), "its nanny")
                 process.host, process.pid = place["host"], place["pid"]
                 if process.pid is None:
                     raise Unanswered("its nanny has no worker process: it is starting one, or has given up")
@@ -257,6 +258,14 @@ class Surveyor:
             process.problem = f"gdbext is not installed {where} on {place['host']}"
             process.hint = "run `pip install gdbext` there, or name a folder there that contains it: --package DIR"
         return home
+
+
+def _checked(place: object, who: str) -> Mapping[str, Any]:
+    """:raises Unanswered: it is no place."""
+    found = checked_place(place)
+    if found is None:
+        raise Unanswered(f"{who} does not answer as gdbext does")
+    return found
 
 
 def wanted(process: Process, options: argparse.Namespace) -> dict[str, Any]:

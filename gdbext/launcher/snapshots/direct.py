@@ -21,8 +21,8 @@ from typing import Any
 
 from gdbext.errors import GdbextError
 from gdbext.launcher.snapshots.finding import HOME, environment
+from gdbext.launcher.snapshots.said import last_line, memory_hint
 from gdbext.launcher.status import Unreadable
-from gdbext.render.escape import printable
 
 #: How long after its time limit a snapshot may take to end, in seconds.
 _PATIENCE = 5.0
@@ -74,8 +74,7 @@ class _Server:
 
     def said(self) -> str:
         """The last line of its error messages."""
-        text = os.pread(self._said.fileno(), _SAID, 0).decode("utf-8", "replace")
-        return printable(text.strip().rpartition("\n")[2], 300)
+        return last_line(os.pread(self._said.fileno(), _SAID, 0).decode("utf-8", "replace"))
 
     def end(self) -> None:
         """End the server, and with it its snapshots."""
@@ -129,8 +128,9 @@ def read_without_gdb(name: str, request: Mapping[str, Any], core: int | None, ti
         return made
     if time.monotonic() >= began + timeout:
         raise TooSlow(f"{name} was not read within {timeout:g} s", "give more time: --timeout SECONDS")
-    raise Unreadable(f"{name}: the process that reads it ended without an answer: {server.said()}",
-                     "please report it; GDB may read it: --gdb gdb")
+    said = server.said()
+    raise Unreadable(f"{name}: the process that reads it ended without an answer{': ' if said else ''}{said}",
+                     memory_hint() or "please report it; GDB may read it: --gdb gdb")
 
 
 def _read(pipe: int, deadline: float) -> bytes:

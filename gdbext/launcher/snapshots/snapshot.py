@@ -30,6 +30,7 @@ from gdbext.launcher.snapshots.direct import TooSlow, end_direct, read_without_g
 from gdbext.launcher.snapshots.finding import HOME, environment, find_gdb, names_gdb, probe
 from gdbext.launcher.snapshots.preparation import Preparation
 from gdbext.launcher.snapshots.rights import why_not_traced
+from gdbext.launcher.snapshots.said import last_line, memory_hint
 from gdbext.launcher.status import NO_ANSWER, NO_GDB, NoGdb, Unreadable
 from gdbext.model import Report
 from gdbext.model.verdict import STATUS_OF_OUTCOME
@@ -40,6 +41,8 @@ from gdbext.schema.read import read_document
 
 #: How long GDB may take to detach and end after SIGTERM, in seconds.
 _PATIENCE = 5.0
+#: Which part of its time limit a snapshot may read; the rest is for the report on what was read.
+_READING = 0.5
 #: Signals that GDB must not get. SIGTERM ends it.
 _NOT_FOR_GDB = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU,
                 signal.SIGUSR1, signal.SIGUSR2)
@@ -88,7 +91,7 @@ class Options:
     for symbols. `each` shows each thread by itself, `stacks` is ``full``, ``top`` or ``none``, `width` is the columns
     of a line. With `object_names` an object that has a lock is named by the value of an attribute. With `without_gdb`
     processes and cores are read without GDB; if that is so, `may_stop` says whether threads of a process may be stopped
-    for a moment.
+    for a moment. A process is paused for at most `max_pause` seconds.
     """
 
     gdb: str | None = None
@@ -103,6 +106,7 @@ class Options:
     object_names: bool = True
     without_gdb: bool = False
     may_stop: bool = True
+    max_pause: float = 10.0
 
 
 @record
@@ -220,7 +224,8 @@ def _read_without_gdb(target: Target, options: Options, preparation: Preparation
     answer = read_without_gdb(target.name, {
         "pid": target.pid, "may_stop": options.may_stop, "executable": preparation.executable,
         "places": dict(preparation.places), "may_defer": may_defer, "each": options.each, "stacks": options.stacks,
-        "colour": options.colour, "width": options.width, "object_names": options.object_names},
+        "colour": options.colour, "width": options.width, "object_names": options.object_names,
+        "seconds": options.timeout * _READING, "max_pause": options.max_pause},
         preparation.descriptors[0] if target.core is not None else None, options.timeout)
     if "denied" in answer and target.pid is not None:
         raise Unreadable(*why_not_traced(target.pid))
@@ -281,6 +286,8 @@ class _Run:
                 "executable": preparation.executable, "settings": settings(options, preparation),
                 "each": options.each, "stacks": options.stacks, "colour": options.colour, "width": options.width,
                 "object_names": options.object_names, "paused_before": self.paused_before,
+                "max_pause": min(options.max_pause, options.timeout * _READING),
+                "seconds": options.timeout * _READING,
             }).encode())
             request.seek(0)
             start = _START.format(home=str(HOME), request=request.fileno(), answer=answer.fileno())
@@ -344,8 +351,9 @@ class _Run:
         if "problem" in lines:
             raise Unreadable(lines["problem"], lines["hint"])
         probe(gdb).check()  # most likely GDB has no Python
-        last = printable(said.strip().rpartition("\n")[2], 300)
-        raise Unreadable(f"GDB ended without an answer{': ' if last else ''}{last}", "`gdbext doctor` checks this GDB")
+        last = last_line(said)
+        raise Unreadable(f"GDB ended without an answer{': ' if last else ''}{last}",
+                         memory_hint() or "`gdbext doctor` checks this GDB")
 
 
 def _explain(pid: int, problem: str) -> None:

@@ -35,6 +35,7 @@ from gdbext.launcher.cli import (
     seconds,
     write_file,
 )
+from gdbext.launcher.cluster.answers import checked_snapshot
 from gdbext.launcher.cluster.page import SCHEMA, Survey, as_document, class_rows, merged, page, shown_targets, status
 from gdbext.launcher.cluster.remote import ADDRESS, Sent, as_json
 from gdbext.launcher.cluster.survey import Surveyor, Unanswered, answer_of, survey_from_here
@@ -194,8 +195,9 @@ class RemoteSnapshots:
             answer = {"problem": f"the task failed: {type(error).__name__}: {error}"}
         finally:
             self._futures.discard(future)
-        if "status" in answer:
-            snapshot = Snapshot(**{**answer, "target": target.name, "notes": tuple(answer["notes"])})
+        answer = checked_snapshot(answer)
+        if answer["document"] is not None:
+            snapshot = Snapshot(target.name, **answer)
             try:
                 snapshot.report  # noqa: B018  # it is read here, since it may be of another version of gdbext
             except BadDocument as error:

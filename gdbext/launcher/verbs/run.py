@@ -41,8 +41,8 @@ ended it; 126 if it cannot be started, 127 if there is no such program; 2 bad us
 ENDED, NOT_STARTED, NOT_FOUND = 124, 126, 127
 #: How long the program may take to end after SIGTERM, in seconds.
 _PATIENCE = 5.0
-#: How often --idle samples: a part of its time, within bounds in seconds.
-_PART, _OFTEN, _SELDOM = 10, 0.1, 10.0
+#: How often --idle samples: a part of its time, within bounds in seconds; and what share of a processor it may use.
+_PART, _OFTEN, _SELDOM, _SHARE = 10, 0.1, 10.0, 0.01
 #: prctl(2). Source: Linux 6.1 include/uapi/linux/prctl.h.
 _PR_SET_PDEATHSIG, _PR_SET_PTRACER = 1, 0x59616D61
 #: The values of ``si_code`` from which on the kernel has sent a signal, as for Ctrl-C at the terminal.
@@ -149,8 +149,11 @@ class _Runner:
             elif deadline is not None and now >= deadline:
                 why, deadline = f"has run for {options.after:g} s", None
             elif stillness is not None and sample_at is not None and now >= sample_at:
-                sample_at = now + every
-                if stillness.update(now) >= options.idle:
+                before = time.thread_time()
+                still = stillness.update(now)
+                # many threads take longer to read, but the report should not be late by more than the time given
+                sample_at = now + max(every, min((time.thread_time() - before) / _SHARE, options.idle))
+                if still >= options.idle:
                     why, sample_at, stillness = f"has done nothing for {options.idle:g} s", None, None
             if why is not None and self._process.poll() is None:
                 self._report(why)

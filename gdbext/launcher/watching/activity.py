@@ -36,18 +36,25 @@ def read_times(pids: Iterable[int], root: str = "/proc") -> Sample:
 
 def _read_time(folder: str) -> int | None:
     try:
-        with open(f"{folder}/schedstat", "rb") as file:
-            return int(file.read(256).split()[0])
+        return int(_read(f"{folder}/schedstat", 256).split()[0])
     except (IndexError, ValueError):
         return None
     except OSError:
         pass
     try:  # a kernel without these statistics
-        with open(f"{folder}/stat", "rb") as file:
-            fields = file.read(4096).rpartition(b")")[2].split()
+        fields = _read(f"{folder}/stat", 4096).rpartition(b")")[2].split()
         return (int(fields[11]) + int(fields[12])) * _NANOSECONDS // os.sysconf("SC_CLK_TCK")
     except (OSError, IndexError, ValueError):
         return None
+
+
+def _read(path: str, size: int) -> bytes:
+    """Read a file of /proc at once; a file object would double the time for a thousand threads."""
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.read(handle, size)
+    finally:
+        os.close(handle)
 
 
 def is_still(before: Sample, after: Sample, seconds: float, may_burn: bool = False) -> bool:

@@ -374,6 +374,17 @@ def test_unreadable_list_of_interpreters_keeps_the_first(python: FakePython) -> 
     assert found.problem is not None
 
 
+@pytest.mark.parametrize("number", [-1 % (1 << 64), 1 << 63, 1 << 40])
+def test_impossible_id_of_an_interpreter_ends_the_list(python: FakePython, number: int) -> None:
+    """A damaged id was shown as it is, as a negative number."""
+    damaged = python.interpreter(0)
+    python.interpreter(1, following=damaged)
+    python.build.put("PyInterpreterState", damaged, id=number)
+    (found,) = interpreters(python)
+    assert found.id == 1
+    assert "impossible" in (found.problem or "")
+
+
 def test_implausible_gil_of_a_second_interpreter() -> None:
     python = FakePython(FakeMemory(), "3.12.1")
     python.runtime()

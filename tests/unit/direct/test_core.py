@@ -147,6 +147,21 @@ def test_unwind_when_the_caller_is_not_known_raises(target: CoreTarget) -> None:
     assert target.left_out() == {"frames"}
 
 
+@pytest.mark.parametrize("called", [0, 0x1234, STACK + 0x100])
+def test_caller_of_an_address_without_code_is_on_the_stack(called: int, tmp_path: Path) -> None:
+    path = write(tmp_path / "core", [state(70, called, STACK + 64)])
+    after = BASE + function("read") + 1
+    data = bytearray(path.read_bytes())
+    struct.pack_into("<Q", data, len(data) - PAGE + 64, after)
+    path.write_bytes(data)
+    target = CoreTarget(str(path), None, {str(libc()): str(libc())})
+    thread = target.threads()[0]
+    frames, _ = target._unwind(target._registers(thread), 10)
+    assert frames[:2] == [(called, STACK + 64), (after, STACK + 72)]
+    assert target.frame_registers(thread, 1)["rip"] == after
+    assert target.frame_registers(thread, 0)["rip"] == called
+
+
 def test_what_only_a_debugger_knows_is_left_out(target: CoreTarget, monkeypatch: pytest.MonkeyPatch) -> None:
     assert target.left_out() == set()
     thread = target.threads()[0]

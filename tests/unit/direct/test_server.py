@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -66,6 +67,15 @@ def test_time_limit_ends_a_snapshot(core: Path) -> None:
     with pytest.raises(Unreadable, match="was not read within 0.0001 s"):
         read(core, 0.0001)
     assert read(core)["document"]["threads"]
+
+
+def test_lower_limit_on_memory_is_kept(core: Path) -> None:
+    """A limit that an administrator has set cannot be raised: all snapshots ended without an answer."""
+    source = (f"from gdbext.launcher.snapshots.direct import read_without_gdb; file = open({str(core)!r}, 'rb'); "
+              f"print(len(read_without_gdb('the core', {REQUEST!r}, file.fileno(), 60.0)['text']))")
+    made = subprocess.run(["bash", "-c", 'ulimit -v 2000000 && exec "$@"', "bash", sys.executable, "-c", source],
+                          capture_output=True, text=True, check=False)
+    assert int(made.stdout or 0) > 100, made.stderr
 
 
 def test_server_that_has_ended_is_started_again(core: Path) -> None:

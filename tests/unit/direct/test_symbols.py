@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 from gdbext.direct import symbols
+from gdbext.direct.source_lines import SourceLines
 from gdbext.direct.symbols import LoadedFile
 from gdbext.elf.headers import Read
 from gdbext.elf.symtab import SymbolFile
+from tests.support.mini_debug import with_mini_debug
 
 BIAS = 0x5000_0000_0000
 SOURCE = """
@@ -81,6 +83,53 @@ def test_debug_file_of_another_build_is_not_used(library: Path, monkeypatch: pyt
     shutil.copy(other, place)
     monkeypatch.setattr(symbols, "DEBUG_FOLDER", str(library.parent))
     assert loaded(library).symbol(BIAS + at["hidden"]) is None
+
+
+def test_debug_file_without_a_build_id_needs_the_right_checksum(library: Path) -> None:
+    source, plain = library.with_suffix(".c"), library.with_name("libplain.so")
+    subprocess.run(["gcc", "-O1", "-g", "-shared", "-fPIC", "-Wl,--build-id=none", "-o", plain, source], check=True)
+    at, debug = addresses(plain), plain.with_name("libplain.debug")
+    subprocess.run(["objcopy", "--only-keep-debug", plain, debug], check=True)
+    subprocess.run(["objcopy", "--strip-all", f"--add-gnu-debuglink={debug}", plain], check=True)
+    assert loaded(plain).build_id is None
+    assert loaded(plain).symbol(BIAS + at["hidden"]) == "hidden"
+    assert loaded(plain).has_lines
+    with open(debug, "ab") as file:
+        file.write(b"other")
+    assert loaded(plain).symbol(BIAS + at["hidden"]) is None
+
+
+def test_symbol_is_that_of_the_compressed_table(library: Path) -> None:
+    at = addresses(library)
+    assert loaded(with_mini_debug(library)).symbol(BIAS + at["hidden"]) == "hidden"
+    assert loaded(with_mini_debug(library)).symbol(BIAS + at["exported"]) == "exported"
+    assert loaded(with_mini_debug(library, b"damaged")).symbol(BIAS + at["hidden"]) is None
+
+
+def test_debug_information_has_lines_at_run_time_addresses(library: Path) -> None:
+    lines = SourceLines()
+    found = lines.find(loaded(library), BIAS + addresses(library)["hidden"])
+    assert found is not None
+    assert (found.function, found.file, found.line) == ("hidden", str(library.with_suffix(".c")), 2)
+    # of a second read of the process
+    assert lines.find(loaded(library), BIAS + addresses(library)["hidden"]) == found
+    assert lines.find(loaded(library), BIAS + 1) is None
+
+
+def test_shared_file_is_found_by_its_build_id(library: Path) -> None:
+    link = library.with_name("link")
+    build_id = loaded(library).build_id
+    assert build_id is not None
+    link.write_bytes(b"common.debug\0" + bytes.fromhex(build_id))
+    subprocess.run(["objcopy", f"--add-section=.gnu_debugaltlink={link}", library], check=True)
+    shutil.copy(library, library.with_name("common.debug"))
+    read = opened(str(library))
+    assert read is not None
+    file = SymbolFile(read, True)
+    assert file.shared_link() == ("common.debug", build_id)
+    found = loaded(library)._shared_file(file)
+    assert found is not None
+    assert found.build_id() == build_id
 
 
 def test_exported_symbols_have_their_versions(tmp_path: Path) -> None:

@@ -151,11 +151,11 @@ def test_debug_information_and_debug_link() -> None:
     note = struct.pack("<III", 4, 4, 3) + b"GNU\0" + b"\xde\xad\xbe\xef"
     extra = [(".gnu_debuglink", b"x.debug\0" + bytes(4)), (".note.gnu.build-id", note)]
     known = SymbolFile(reader(image([], extra=extra)))
-    assert (known.debug_link(), known.build_id(), known.has_debug_information) == ("x.debug", "deadbeef", False)
+    assert (known.debug_link()[0], known.build_id(), known.has_debug_information) == ("x.debug", "deadbeef", False)
     for name in (".debug_info", ".gnu_debugdata"):
         assert SymbolFile(reader(image([], extra=[(name, b"x")]))).has_debug_information
     nothing = SymbolFile(reader(image([])))
-    assert (nothing.debug_link(), nothing.build_id(), nothing.symbol_size) == (None, None, 0)
+    assert (nothing.debug_link()[0], nothing.build_id(), nothing.symbol_size) == (None, None, 0)
     with pytest.raises(Undecided):
         nothing.symbol(START)
 

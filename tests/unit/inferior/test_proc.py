@@ -413,3 +413,10 @@ def test_auxiliary_vector() -> None:
     found = Proc(os.getpid()).auxiliary()
     assert found[6] == os.sysconf("SC_PAGE_SIZE")
     assert Proc(1 << 30).auxiliary() == {}
+
+
+def test_names_of_mapped_files_may_separate_lines(fake: FakeProc) -> None:
+    """The kernel escapes a newline in a name, and nothing else."""
+    fake.write(f"{fake.pid}/maps", "1000-2000 r-xp 00000000 fe:00 5    /tmp/lib\\012a.so\n"
+                                   "3000-4000 r--p 00000000 fe:00 6    /tmp/\u2028b\x0c\x85.so\n")
+    assert [region.path for region in fake.proc().regions()] == ["/tmp/lib\na.so", "/tmp/\u2028b\x0c\x85.so"]

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import stat
 import threading
 from pathlib import Path
@@ -59,3 +60,17 @@ def test_unwritable_file_raises(tmp_path: Path, name: str) -> None:
     with pytest.raises(OSError):  # noqa: PT011  the error depends on the name
         write_private(str(tmp_path / name), "page")
     assert [path.name for path in tmp_path.iterdir()] == ["folder"]
+
+
+def test_full_disk_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "page.html"
+    path.write_text("old")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, before[1]))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            write_private(str(path), "x" * 100_000)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]

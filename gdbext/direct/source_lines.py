@@ -1,0 +1,89 @@
+"""Source lines and inlined calls of the frames of one report, from debug information, within a time limit."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from gdbext.direct.demangle import function_name, plain_name
+from gdbext.direct.symbols import LoadedFile
+from gdbext.dwarf.places import DebugInformation
+from gdbext.dwarf.sections import Budget
+from gdbext.inferior.protocol import Symbol
+from gdbext.model import InlinedCall, NativeFrame
+from gdbext.runtimes.names import public_name
+
+#: The processor time that one report may take to read debug information, in seconds.
+SECONDS = 2.0
+
+
+_Value = TypeVar("_Value")
+
+
+def replaced(value: _Value, frame: Callable[[NativeFrame], NativeFrame]) -> _Value:
+    """A report, or a part of one, with all native frames replaced.
+
+    :param frame: gives the new frame of an old one.
+    """
+    # the parts of a report are shared by its threads; `value` keeps them alive
+    known: dict[int, Any] = {}
+
+    def make(old: Any) -> Any:
+        if isinstance(old, tuple):
+            made = [remade(each) for each in old]
+            return old if all(one is other for one, other in zip(made, old)) else tuple(made)
+        if isinstance(old, NativeFrame):
+            return frame(old)
+        changed = {}
+        for field in dataclasses.fields(old):
+            before = getattr(old, field.name)
+            after = remade(before)
+            if after is not before:
+                changed[field.name] = after
+        return dataclasses.replace(old, **changed) if changed else old
+
+    def remade(old: Any) -> Any:
+        if type(old) is not tuple and not dataclasses.is_dataclass(old):
+            return old
+        if id(old) not in known:
+            known[id(old)] = make(old)
+        return known[id(old)]
+
+    made: _Value = remade(value)
+    return made
+
+
+class SourceLines:
+    """Reads source lines.
+
+    A process may be read several times for one report; what was found is kept.
+    """
+
+    def __init__(self) -> None:
+        self._budget = Budget(SECONDS)
+        self._known: dict[object, DebugInformation | None] = {}
+        self._found: dict[object, Symbol | None] = {}
+
+    def find(self, file: LoadedFile, address: int) -> Symbol | None:
+        """The function, line and inlined calls at a run-time address; None without debug information of it.
+
+        The function is None if the symbol table decides.
+
+        :raises CorruptStructure: the debug information contradicts itself, or cannot be read.
+        :raises OutOfTime: the time is over.
+        """
+        key = file.identity, address - file.bias
+        if key not in self._found:
+            self._found[key] = self._find(file, address)
+        return self._found[key]
+
+    def _find(self, file: LoadedFile, address: int) -> Symbol | None:
+        if file.identity not in self._known:
+            self._known[file.identity] = file.debug_information(self._budget)
+        information = self._known[file.identity]
+        place = information.find(address - file.bias, file.symbol_start(address)) if information is not None else None
+        if place is None:
+            return None
+        inlined = [InlinedCall(public_name(plain_name(call.function)), call.file, call.line) for call in place.inlined]
+        return Symbol(function_name(place.function), place.file, place.line, tuple(inlined))

@@ -1,0 +1,71 @@
+"""Damaged memory and files: a part of what `scripts/fuzz` does, for some seconds, or minutes if GDBEXT_LONG is set."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator, Sequence
+
+import pytest
+
+from tests.support import combinations, fuzzing
+from tests.support.fuzz_seeds import FEW, HANGS, seeds
+from tests.support.fuzzing import FileSeed, Image, Seed
+
+#: Seconds for damage that is the same at each commit, and for new damage.
+FIXED, FRESH = (120.0, 60.0) if combinations.LONG else (8.0, 4.0)
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Seed | FileSeed]]:
+    names = HANGS if combinations.LONG else FEW
+    with seeds(tuple(names), tmp_path_factory.mktemp("fuzz"), ("memory",)) as memory, seeds(
+            ("abba-stripped",), tmp_path_factory.mktemp("fuzz-files"), ("files",)) as files:
+        if not memory:
+            pytest.skip("no core could be made")
+        yield [*memory, *files]
+
+
+@pytest.mark.parametrize("damage", ["fixed", "fresh"])
+def test_damage_makes_no_exception_and_no_invalid_report(found: Sequence[Seed | FileSeed], damage: str) -> None:
+    number = 1 if damage == "fixed" else random.SystemRandom().randrange(1_000_000_000)
+    made = fuzzing.run(found, number, 1_000_000, FIXED if damage == "fixed" else FRESH)
+    assert made.images > 10
+    assert {kind: f"{image.as_json()}\n{what}" for kind, (image, what) in made.failures.items()} == {}, (
+        f"scripts/fuzz --seed {number}")
+
+
+def test_undamaged_seeds_have_their_reports(found: Sequence[Seed | FileSeed]) -> None:
+    """The checks see a whole report: of most seeds one with a deadlock."""
+    memory = [seed for seed in found if isinstance(seed, Seed)]
+    assert [seed.check(Image(seed.name, "undamaged")) for seed in found] == [None] * len(found)
+    assert sum(bool(seed.healthy.deadlocks) for seed in memory) >= len(memory) // 2
+    assert all(seed.healthy.threads for seed in memory)
+
+
+def test_damage_is_noticed(found: Sequence[Seed | FileSeed]) -> None:
+    """Damaged memory changes reports, so a run without failures means something."""
+    assert sum(seed._check.different for seed in found) > len(found) * 2
+
+
+def test_mistakes_of_gdbext_are_found(found: Sequence[Seed | FileSeed], monkeypatch: pytest.MonkeyPatch) -> None:
+    def mistaken(_target: object, budget: object) -> None:
+        raise IndexError("list index out of range")
+
+    def endless(_target: object, budget: object) -> None:
+        while True:
+            pass
+
+    image = found[0].image("1.1")
+    monkeypatch.setattr(fuzzing, "take_snapshot", mistaken)
+    assert (found[0].check(image) or "").startswith("IndexError: list index")
+    monkeypatch.setattr(fuzzing, "take_snapshot", endless)
+    monkeypatch.setattr(fuzzing, "LONGEST", 0.1)
+    assert (found[0].check(image) or "").startswith("Overtime: more than 0.1 s")
+
+
+def test_failure_is_reduced_to_the_change_that_matters() -> None:
+    image = Image("seed", "1.1", [(at, b"\0" * 8) for at in range(0, 800, 8)], [0x1000], {(1, "rip"): 0})
+    smaller = fuzzing.minimised(image, lambda other: (80, b"\0" * 8) in other.patches and 0x1000 in other.gone)
+    assert smaller.parts() == [(80, b"\0" * 8), 0x1000]
+    assert Image.of_json(json.loads(json.dumps(smaller.as_json()))) == smaller

@@ -1,0 +1,55 @@
+"""Source lines of the frames of one report; tests/unit/direct/test_symbols.py has those of made-up libraries."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from gdbext.direct.source_lines import SourceLines, replaced
+from gdbext.direct.symbols import LoadedFile
+from gdbext.dwarf.sections import Budget, OutOfTime
+from gdbext.model import MixedStack, NativeFrame, Part, PyFrame
+from tests.support import dwarf_files
+
+BIAS = 0x10000
+
+
+def loaded(made: Path) -> LoadedFile:
+    return LoadedFile(dwarf_files.opened(made), BIAS, str(made), lambda place: None)
+
+
+def test_names_are_those_of_the_source(tmp_path: Path) -> None:
+    made = dwarf_files.build(tmp_path)
+    lines, file = SourceLines(), loaded(made)
+    addresses = dwarf_files.function(made, "bank::transfer(int volatile*)")
+    found = [lines.find(file, BIAS + address) for address in addresses]
+    assert {symbol.function for symbol in found if symbol is not None} == {"bank::transfer"}
+    names = {call.function for symbol in found if symbol is not None for call in symbol.inlined}
+    assert "bank::(anonymous namespace)::pay" in names
+
+
+def test_native_frames_are_replaced_everywhere() -> None:
+    frames = (NativeFrame("one", "x", 1), PyFrame("f", "f", "x.py", 1), NativeFrame("two", "x", 2))
+    stack = MixedStack(frames, (Part(frames[:1]), Part(frames[1:])))
+    found = replaced(stack, lambda frame: dataclasses.replace(frame, line=7) if frame.pc == 1 else frame)
+    assert found.frames == (NativeFrame("one", "x", 1, line=7), *frames[1:])
+    assert found.parts == (Part(found.frames[:1]), stack.parts[1])
+    assert found.parts[1] is stack.parts[1]
+    assert replaced(stack, lambda frame: frame) is stack
+
+
+def test_time_is_shared_by_all_files(tmp_path: Path) -> None:
+    made = dwarf_files.build(tmp_path)
+    lines = SourceLines()
+    lines._budget = Budget(0)
+    with pytest.raises(OutOfTime):
+        lines.find(loaded(made), BIAS + dwarf_files.function(made, " main").start)
+
+
+def test_file_without_debug_information_takes_no_time(tmp_path: Path) -> None:
+    made = dwarf_files.build(tmp_path, "-g0")
+    lines = SourceLines()
+    lines._budget = Budget(0)
+    assert lines.find(loaded(made), BIAS + dwarf_files.function(made, " main").start) is None
