@@ -36,8 +36,8 @@ _MAX_FRAMES, _MAX_LINKS = 256, 1 << 20
 class Proof:
     """A frame that proves it: its function if it has a name, its module, and the function that acquired the lock.
 
-    `call` is None if an atomic instruction has acquired it. With `by_guard`, it is the function with which a guard object
-    of the frame will release it.
+    `call` is None if an atomic instruction has acquired it. With `by_guard`, it is the function with which a guard
+    object of the frame will release it.
     """
 
     function: str | None

@@ -317,15 +317,17 @@ const FUNCTIONS: [(&str, fn(&Table) -> u64); 17] = [
     ("by method", by_method),
 ];
 
-/// Whether the program goes on when a condition holds.
+/// Wait for a condition; false if the program ends first.
 fn until(of: &Table, condition: impl Fn(&Table) -> bool) -> bool {
-    while !condition(of) {
+    loop {
         if of.phase.load(Ordering::Acquire) == usize::MAX {
             return false;
         }
+        if condition(of) {
+            return true;
+        }
         thread::sleep(Duration::from_millis(2));
     }
-    true
 }
 
 fn work(of: &Table, run: fn(&Table) -> u64) {
