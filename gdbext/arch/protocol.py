@@ -98,6 +98,22 @@ class Access:
 
 
 @record
+class Exchange:
+    """An atomic exchange of the lowest part of a register with memory of `size` bytes.
+
+    `stored` is the whole register with the new value, and `old` the one that gets the old value. If `compares`, memory
+    is changed only if it is equal to `old` before, and the instruction sets the result of a comparison as ``equal``
+    then.
+    """
+
+    operand: MemoryOperand
+    size: int
+    stored: str
+    old: str
+    compares: bool
+
+
+@record
 class Assignment:
     """A move of `source` plus `offset` into a register (64-bit name) or 8 bytes of memory.
 
@@ -180,6 +196,11 @@ class Instruction:
     @property
     def stored_condition(self) -> tuple[str, Condition] | None:
         """(whole register, condition) of one that stores in the lowest byte whether the operands were (un)equal."""
+        raise NotImplementedError
+
+    @property
+    def exchange(self) -> Exchange | None:
+        """The atomic exchange that it makes; None for all others."""
         raise NotImplementedError
 
     def part(self, operand: Operand) -> tuple[str, int] | None:
@@ -310,6 +331,8 @@ class Architecture(Protocol):
     def iter_calls(self, memory: Memory, start: int, end: int) -> Iterator[tuple[int, int]]: ...
     def iter_branches(self, code: bytes, start: int) -> Iterator[tuple[int, int, bool, bool]]: ...
     def iter_loads(self, code: bytes, start: int) -> Iterator[int]: ...
+    def may_exchange(self, code: bytes) -> bool: ...
+    def may_return(self, code: bytes) -> bool: ...
     def constant_arguments(self, memory: Memory, start: int, call: int) -> frozenset[int]: ...
     def loaded_arguments(self, memory: Memory, start: int, end: int) -> Sequence[tuple[int, int]]: ...
     def returned_address(self, memory: Memory, function: int) -> int | None: ...

@@ -6,10 +6,9 @@ import functools
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from gdbext.arch.protocol import Assignment, Instruction, MemoryOperand
+from gdbext.arch.protocol import Assignment, Exchange, Instruction, MemoryOperand
 from gdbext.errors import GdbextError, if_unreadable
 from gdbext.holders.lock_state import (
-    ANY_LOCK,
     CONSTANT,
     NO_EFFECT,
     ONLY,
@@ -24,6 +23,7 @@ from gdbext.holders.lock_state import (
     in_both,
     meet,
 )
+from gdbext.holders.pairs import Inlined
 
 if TYPE_CHECKING:
     from gdbext.holders.lock_flow import LockFlow
@@ -64,7 +64,13 @@ class Function:
         #: Recorded after all states are settled: the states at the exits, and the released locks.
         self._settled = False
         self._exits: list[State] = []
-        self._released: list[Value | None] = []
+        self._released: list[tuple[int, Value | None]] = []
+        self._calls: list[tuple[int, int | None]] = []
+        #: The blocks after each block, and those that a path to the function's end leads through.
+        self._next: dict[int, set[int]] = {}
+        self._ends: set[int] = set()
+        self._returning: set[int] = set()
+        self._at = start
         #: The function that has acquired each lock, for messages.
         self.acquired_by: dict[Value, int] = {}
 
@@ -80,6 +86,22 @@ class Function:
         self._settled = True
         for address in sorted(self._states):
             self._block(address)
+        self._returning = self._find_returning()
+
+    def _find_returning(self) -> set[int]:
+        """The blocks from which a path leads to an end of the function."""
+        before: dict[int, set[int]] = {}
+        for address, following in self._next.items():
+            for each in following:
+                before.setdefault(each, set()).add(address)
+        found: set[int] = set()
+        left = [*self._ends]
+        while left:
+            address = left.pop()
+            if address not in found:
+                found.add(address)
+                left.extend(before.get(address, ()))
+        return found
 
     def add_part(self, start: int, end: int) -> None:
         """Add a range of the function's code."""
@@ -134,13 +156,14 @@ class Function:
                     if address not in covered and instruction.kind != "filler"), default=None)
 
     def _block(self, leader: int) -> None:
-        state, at = self._states[leader].copy(), leader
+        state, at, self._at = self._states[leader].copy(), leader, leader
         while at in self._code:
             instruction = self._code[at]
             is_taken = _is_taken(instruction, state)
+            is_last = instruction.kind == "call" and self._never_returns(self._called(instruction, state))
             if is_taken is not False or instruction.kind != "jump":
                 self._step(instruction, state)
-            if not instruction.falls_through or is_taken:
+            if not instruction.falls_through or is_taken or is_last:
                 return
             if instruction.kind == "jump" and instruction.condition in ("equal", "unequal"):
                 state.branch(instruction.condition == "unequal")
@@ -150,7 +173,10 @@ class Function:
                 return
 
     def _reach(self, address: int, state: State) -> None:
-        if self._settled or address not in self._code:
+        if self._settled:
+            self._next.setdefault(self._at, set()).add(address)
+            return
+        if address not in self._code:
             return
         known = self._states.get(address)
         met = meet(address, known, state)
@@ -185,9 +211,9 @@ class Function:
         return self._called(call, state) if call is not None and call.kind == "call" and state is not None else None
 
     def effect(self) -> Effect:
-        """The effect of a call of the function."""
+        """The effect of a call of the function when it has returned."""
         if not self._exits:
-            return NO_EFFECT if not self._released else ANY_LOCK
+            return NO_EFFECT
         attempts = {self._attempt(state) for state in self._exits}
         results = {state.values.get(state.cpu.RESULT) for state in self._exits}
         result = results.pop() if len(results) == 1 else None
@@ -199,12 +225,16 @@ class Function:
                      if isinstance(place, Value) and value in state.held and self._is_passed(place)}
             acquires = in_both(acquires, locks)
             guards = in_both(guards, words)
-        releases = tuple(value for value in dict.fromkeys(self._released)
-                         if value is not None and self._is_passed(value))
-        unknown = any(value is None or not self._is_passed(value) for value in self._released)
+        released = dict.fromkeys(lock for at, lock in self._released if at in self._returning)
+        releases = tuple(value for value in released if value is not None and self._is_passed(value))
+        unknown = any(value is None or not self._is_passed(value) for value in released)
         return Effect(acquires or {}, guards or {}, releases, unknown,
                       attempts.pop() if len(attempts) == 1 else None,
-                      result.offset if result is not None and result.base == CONSTANT else None, self._taken())
+                      result if result is not None and self._is_passed(result) else None, self._taken())
+
+    def calls(self) -> frozenset[int | None]:
+        """The functions that it calls on paths that return; None is one among them if a call goes anywhere."""
+        return frozenset(called for at, called in self._calls if at in self._returning)
 
     def _taken(self) -> tuple[Taken, ...]:
         """The locks that the function may hold when it returns, in terms of its arguments."""
@@ -296,7 +326,10 @@ class Function:
         else:
             value = self._source(made.source, instruction, state, name)
         if isinstance(made.target, MemoryOperand):
-            state.store(self._address(made.target, instruction, state), 8, value)
+            at = self._address(made.target, instruction, state)
+            state.store(at, 8, value)
+            if self._flow.inlined is not None and (at is None or not state.is_stack(at)):
+                state.lose(value)
         else:
             state.values[name] = value.plus(made.offset)
 
@@ -311,6 +344,12 @@ class Function:
 
     def _other(self, instruction: Instruction, state: State) -> None:
         """Apply any other instruction, after which all that it writes is unknown."""
+        if self._flow.inlined is not None:
+            exchange = instruction.exchange
+            if exchange is not None and exchange.size == self._flow.inlined.size:
+                self._exchange(exchange, self._flow.inlined, instruction, state)
+                return
+            self._lose_used(instruction, state)
         wanted = instruction.stored_condition
         attempt = state.attempts.get(state.compared) if state.compared is not None else None
         if wanted is not None and state.is_zero is not None:
@@ -332,7 +371,56 @@ class Function:
         for name in instruction.written:
             state.values.pop(name, None)
 
+    # -- locks that atomic instructions acquire -------------------------------------------------------------------
+
+    def _exchange(self, exchange: Exchange, inlined: Inlined, instruction: Instruction, state: State) -> None:
+        """Apply an exchange, which may acquire or release a lock."""
+        lock = self._address(exchange.operand, instruction, state)
+        mask = (1 << 8 * exchange.size) - 1
+        stored, compared = state.values.get(exchange.stored), state.values.get(exchange.old)
+        acquires = (stored is not None and stored.base == CONSTANT and stored.offset & mask in inlined.acquired
+                    and (not exchange.compares or compared is not None and compared.base == CONSTANT
+                         and not compared.offset & mask))
+        if not (acquires and lock is not None) and not (exchange.compares and inlined.by_exchange_only):
+            self._release_lock(lock, state)
+        state.store(lock, exchange.size, None)
+        old = state.values[exchange.old] = state.fresh(instruction.address, exchange.old)
+        state.flags()
+        if acquires and lock is not None:
+            state.attempts[old.base] = lock, True
+            state.taken[instruction.address, 0] = Taken(lock, True, True)
+            if exchange.compares:
+                state.flags(compared=old.base)
+
+    def _lose_used(self, instruction: Instruction, state: State) -> None:
+        """Lose the locks whose addresses an instruction uses in a way that is not followed."""
+        for operand in instruction.operands:
+            if isinstance(operand, str):
+                state.lose(state.values.get(operand))
+        for access in instruction.accesses():
+            at = self._address(access.operand, instruction, state) if access.kind == "read" else None
+            if at is not None and state.is_stack(at):
+                size = access.size or 64
+                for place, value in [*state.values.items()]:
+                    if (isinstance(place, Value) and state.is_stack(place)
+                            and place.offset < at.offset + size and at.offset < place.offset + 8):
+                        state.lose(value)
+
+    def _lose_passed(self, arguments: Iterable[Value], state: State) -> None:
+        """Lose the locks whose addresses a call gets, by arguments or by memory that arguments point to.
+
+        It may call any function, such as one that releases them.
+        """
+        lowest = _lowest(arguments, state)
+        for place, value in [*state.values.items()]:
+            if (place in state.cpu.ARGUMENTS if isinstance(place, str) else
+                    not state.is_stack(place) or lowest is not None and place.offset >= lowest):
+                state.lose(value)
+
     # -- calls, jumps, returns -------------------------------------------------------------------------------
+
+    def _never_returns(self, called: int | None) -> bool:
+        return called is not None and self._flow.never_returns(called)
 
     def _called(self, instruction: Instruction, state: State) -> int | None:
         operand = instruction.operands[0] if instruction.operands else None
@@ -346,25 +434,30 @@ class Function:
 
     def _call(self, instruction: Instruction, state: State, called: int | None) -> None:
         effect = self._flow.effect(called, self._depth + 1) if called is not None else NO_EFFECT
+        if self._settled:
+            self._calls.append((self._at, called))
         arguments = {name: state.values[name] for name in state.cpu.ARGUMENTS if name in state.values}
         if not any(effect is known for known in self._flow.primitive_effects):
+            if state.held and self._flow.inlined is not None and self._flow.calls_unknown(called, self._depth + 1):
+                self._lose_passed(arguments.values(), state)
             self._call_writes(arguments.values(), state)
         self._release(effect, arguments, state)
         self._acquire(effect, arguments, state, instruction.address, called)
         for name in state.cpu.CALLER_SAVED:
             state.values.pop(name, None)
         state.flags()
-        if effect.result is not None:
-            state.values[state.cpu.RESULT] = Value(CONSTANT, effect.result)
+        result = _translate(effect.result, arguments) if effect.result is not None else None
+        if result is not None:
+            state.values[state.cpu.RESULT] = result
         lock = _translate(effect.attempt[0], arguments) if effect.attempt is not None else None
         if effect.attempt is not None and lock is not None and called is not None:
             self.acquired_by[lock] = called
-            result = state.values[state.cpu.RESULT] = state.fresh(instruction.address, state.cpu.RESULT)
-            state.attempts[result.base] = lock, effect.attempt[1]
+            made = state.values[state.cpu.RESULT] = state.fresh(instruction.address, state.cpu.RESULT)
+            state.attempts[made.base] = lock, effect.attempt[1]
 
     def _call_writes(self, arguments: Iterable[Value], state: State) -> None:
         """Forget the memory that a call may change: all but the own frame below the lowest pointer argument."""
-        lowest = min((value.offset for value in arguments if state.is_stack(value)), default=None)
+        lowest = _lowest(arguments, state)
         for place in [place for place in state.values if isinstance(place, Value)]:
             if not state.is_stack(place) or lowest is not None and place.offset >= lowest:
                 del state.values[place]
@@ -374,9 +467,12 @@ class Function:
         if effect.releases_unknown:
             released.append(None)
         for lock in released:
-            if self._settled and (lock is None or lock not in state.held):
-                self._released.append(lock)
-            state.release(lock)
+            self._release_lock(lock, state)
+
+    def _release_lock(self, lock: Value | None, state: State) -> None:
+        if self._settled and (lock is None or lock not in state.held):
+            self._released.append((self._at, lock))
+        state.release(lock)
 
     def _acquire(self, effect: Effect, arguments: Mapping[str, Value], state: State, address: int,
                  called: int | None) -> None:
@@ -466,6 +562,12 @@ class Function:
     def _exit(self, state: State) -> None:
         if self._settled:
             self._exits.append(state.copy())
+            self._ends.add(self._at)
+
+
+def _lowest(arguments: Iterable[Value], state: State) -> int | None:
+    """The lowest place in the function's own frame that an argument points to."""
+    return min((value.offset for value in arguments if state.is_stack(value)), default=None)
 
 
 def _translate(value: Value, arguments: Mapping[str, Value]) -> Value | None:

@@ -281,6 +281,8 @@ class HolderFinder:
 def _proven(proof: Proof) -> Reason:
     if proof.by_guard:
         return because("guard-in-frame", function=proof.function, module=proof.module, call=proof.call)
+    if proof.call is None:
+        return because("proven-by-instruction", function=proof.function, module=proof.module)
     return because("proven-by-code", function=proof.function, module=proof.module, call=proof.call)
 
 

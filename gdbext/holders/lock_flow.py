@@ -7,12 +7,14 @@ and none releases it afterwards. The release of an unknown lock ends the proof f
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from gdbext.arch.protocol import Instruction
 from gdbext.errors import GdbextError, if_unreadable
 from gdbext.holders.function_flow import Function, TooLarge, analyse
 from gdbext.holders.lock_state import ANY_LOCK, NO_EFFECT, Effect, State, Value
+from gdbext.holders.pairs import Inlined
 from gdbext.inferior.cache import read_u64
 from gdbext.inferior.protocol import Module, Target
 from gdbext.remembered import remembered
@@ -25,6 +27,12 @@ _MAX_FUNCTION, _MAX_CALLEES, _MAX_DEPTH = 1 << 14, 200, 6
 _MAX_CONSTANT = 32
 #: Most bytes of one function, and most functions, that are searched for calls.
 _MAX_SEARCH, _MAX_SEARCHED = 1 << 20, 5000
+#: Most bytes of a function that can be seen not to return.
+_MAX_PANIC = 512
+#: Most bytes of one that is decoded even if it has bytes of an instruction that returns.
+_MAX_SHORT = 128
+#: Most functions that are searched for exchanges.
+_MAX_EXCHANGING = 1000
 
 
 class LockFlow:
@@ -34,21 +42,28 @@ class LockFlow:
         the lock.
     :param outside: the files of the C library, whose other functions never release a lock of the program. Their
         messages are translated, for which they take locks of their own.
+    :param inlined: the instructions that acquire and release locks in code outside of these files.
     """
 
     def __init__(self, target: Target, code: Code, effects: Mapping[int, Effect],
-                 outside: Sequence[Module] = ()) -> None:
+                 outside: Sequence[Module] = (), inlined: Inlined | None = None) -> None:
         self._target = target
         self._memory = target.memory
         self.code = code
         self.cpu = code.cpu
         self._outside = outside
+        self.inlined = inlined
         self._known = dict(effects)
         self._primitives = frozenset(effects)
         self.primitive_effects = [*effects.values()]
         self._functions: dict[int, Function | None] = {}
         self._reaching: dict[tuple[frozenset[int], int, int], bool] = {}
         self._callees = 0
+        # functions for which a bound was reached while one function of the stack was analysed; see `_begin`
+        self._cut: set[int] = set()
+        self._is_cut = False
+        self._calling: dict[int, bool] = {}
+        self._exchanging = 0
 
     def start_of(self, pc: int, entered: int | None = None) -> int | None:
         """The start of the function of a program counter; None if it is unknown.
@@ -121,7 +136,7 @@ class LockFlow:
         return known
 
     def is_outside(self, address: int) -> bool:
-        """Whether code is in the C library."""
+        """Whether code is in a file whose functions never release a lock of the program."""
         module = self.code.module(address)
         return any(module is part for part in self._outside)
 
@@ -133,8 +148,24 @@ class LockFlow:
         if found[1] - found[0] > _MAX_SEARCH or len(self._reaching) > _MAX_SEARCHED:
             return True  # unknown, so it counts as a release of any lock
         called, callees = self.calls(*found)
-        return not functions.isdisjoint(called) or depth < _MAX_DEPTH and any(
+        return self._exchanges(*found) or not functions.isdisjoint(called) or depth < _MAX_DEPTH and any(
             self.may_call(functions, callee, depth + 1) for callee in callees)
+
+    @remembered
+    def _exchanges(self, start: int, end: int) -> bool:
+        """Whether code may acquire or release a lock by an instruction."""
+        if self.inlined is None:
+            return False
+        try:
+            if not self.cpu.may_exchange(self._memory.read(start, end - start)):
+                return False
+            self._exchanging += 1
+            if self._exchanging > _MAX_EXCHANGING:
+                return True  # unknown
+            found = [each.exchange for each in self.instructions(start, end)]
+        except GdbextError:
+            return True
+        return any(each is not None and each.size == self.inlined.size for each in found)
 
     @remembered
     def calls(self, start: int, end: int) -> tuple[frozenset[int], Sequence[int]]:
@@ -153,7 +184,21 @@ class LockFlow:
             return frozenset(called), ()
         return frozenset(called), tuple(dict.fromkeys(callees))
 
+    def _begin(self) -> None:
+        """Forget what is unknown only because of where the analysis came from, before it begins at another function.
+
+        So the order in which frames are examined does not matter.
+        """
+        for address in self._cut:
+            self._known.pop(address, None)
+            self._functions.pop(address, None)
+            self._calling.pop(address, None)
+        self._cut.clear()
+        self._callees = 0
+
     def _function(self, start: int, depth: int) -> Function | None:
+        if depth == 0 and start not in self._functions:
+            self._begin()
         if start not in self._functions:
             self._functions[start] = None  # for a recursive call
             found = self.code.function_range(start)
@@ -170,8 +215,23 @@ class LockFlow:
         known = self._known.get(address)
         if known is None:
             self._known[address] = ANY_LOCK  # for a recursive call
-            known = self._known[address] = self._effect_of(address, depth)
+            with self._noting_cuts(address):
+                known = self._known[address] = self._effect_of(address, depth)
         return known
+
+    @contextlib.contextmanager
+    def _noting_cuts(self, address: int) -> Iterator[None]:
+        """Note if a bound is reached while something about the function at an address is found out."""
+        before, self._is_cut = self._is_cut, False
+        yield
+        if self._is_cut:
+            self._cut.add(address)
+        self._is_cut |= before
+
+    def effect_of_call(self, address: int) -> Effect:
+        """The effect of a call of a function by a frame of a stack."""
+        self._begin()
+        return self.effect(address, 1)
 
     def _effect_of(self, address: int, depth: int) -> Effect:
         found = self.code.function_range(address)
@@ -181,9 +241,53 @@ class LockFlow:
             return NO_EFFECT
         self._callees += 1
         if depth > _MAX_DEPTH or self._callees > _MAX_CALLEES:
+            self._is_cut = True
             return ANY_LOCK
         function = self._function(address, depth)
         return function.effect() if function is not None else ANY_LOCK
+
+    def calls_unknown(self, address: int | None, depth: int) -> bool:
+        """Whether the function at an address, or one that it calls, may call a function that is not known.
+
+        :param address: None if already this one is not known.
+        """
+        try:
+            address = self.cpu.behind_stub(self._memory, address) if address is not None else None
+        except GdbextError:
+            return True
+        if address is None or address in self._calling:
+            return address is None or self._calling[address]
+        self._calling[address] = False  # for a recursive call; the outer call decides
+        with self._noting_cuts(address):
+            self._calling[address] = not self.is_outside(address) and self._calls_unknown(address, depth)
+        return self._calling[address]
+
+    def _calls_unknown(self, address: int, depth: int) -> bool:
+        self._callees += 1
+        if depth > _MAX_DEPTH or self._callees > _MAX_CALLEES:
+            self._is_cut = True
+            return True
+        function = self._function(address, depth)
+        return function is None or any(self.calls_unknown(called, depth + 1) for called in function.calls())
+
+    @remembered
+    def never_returns(self, address: int) -> bool:
+        """Whether the function at an address, or behind the stub there, has no way to return, as one that panics."""
+        try:
+            address = self.cpu.behind_stub(self._memory, address)
+            found = self.code.function_range(address)
+            if found is None or found[0] != address or found[1] - address > _MAX_PANIC:
+                return False
+            if found[1] - address > _MAX_SHORT and self.cpu.may_return(
+                    self._memory.read(address, found[1] - address)):
+                return False
+            code = self.instructions(*found)
+        except GdbextError:
+            return False
+        return bool(code) and code[-1].next_address == found[1] and not any(
+            each.kind in ("return", "undefined") or each.kind == "jump" and (
+                each.jump_target is None or not address <= each.jump_target < found[1])
+            or not each.operands and len(each.text.split()) > len(each.prefixes) + 1 for each in code)
 
     # -- for the analysis of one function ---------------------------------------------------------------------
 

@@ -173,6 +173,11 @@ class State:
         self.attempts = {base: attempt for base, attempt in self.attempts.items()
                          if attempt[0].base == lock.base and attempt[0].offset != lock.offset}
 
+    def lose(self, lock: Value | None) -> None:
+        """Take a lock for one that is perhaps not held any more: code that is not known may use its address."""
+        if lock is not None:
+            self.held.pop(lock, None)
+
     def has_taken(self, lock: Value | None) -> bool:
         """Whether every path to this place has taken a lock and kept it."""
         return lock is not None and any(
@@ -242,8 +247,8 @@ class Effect:
 
     `acquires` are locks that it holds when it returns; `guards` are words of memory that contain the address of such a
     lock then. It may release `releases`, and any lock if `releases_unknown`. With an `attempt` it holds that lock if
-    its result is zero (True) or is not (False). `result` is its result if that is always the same. `taken` are the
-    locks that it may hold when it returns.
+    its result is zero (True) or is not (False). `result` is its result if that is always the same constant or computed
+    from an argument. `taken` are the locks that it may hold when it returns.
     """
 
     acquires: Mapping[Value, frozenset[int]] = field(default_factory=dict)
@@ -251,7 +256,7 @@ class Effect:
     releases: tuple[Value, ...] = ()
     releases_unknown: bool = False
     attempt: Attempt | None = None
-    result: int | None = None
+    result: Value | None = None
     taken: tuple[Taken, ...] = ()
 
 

@@ -29,13 +29,27 @@ class Call:
 
 
 @record
+class Inlined:
+    """Atomic instructions by which compiled code acquires and releases a lock, in place of a call.
+
+    The lock's word has `size` bytes and is 0 while the lock is free. An exchange of 0 for one of `acquired` acquires
+    it. Any exchange of other values may release it; with `by_exchange_only` a comparison before the exchange excludes
+    that.
+    """
+
+    size: int
+    acquired: frozenset[int]
+    by_exchange_only: bool
+
+
+@record
 class Pairs:
     """The functions for the locks of one kind, all of which have exported names.
 
     `acquires` and `releases` are called for the lock. While a function of `runs` calls another one back, the thread
     holds the lock. While a thread is inside a function of `suspends`, it does not hold the lock. Functions of
     `may_acquire` are for another kind, and most files call them; code may call one of them in place of one of
-    `acquires`, by a flag.
+    `acquires`, by a flag. `inlined` are the instructions in code of the program, but not in the interpreter.
     """
 
     acquires: tuple[Call, ...] = ()
@@ -43,6 +57,7 @@ class Pairs:
     may_acquire: tuple[Call, ...] = ()
     runs: tuple[Call, ...] = ()
     suspends: tuple[Call, ...] = ()
+    inlined: Inlined | None = None
 
 
 def _calls(names: str, succeeds: Success = "always", argument: int | None = 0) -> tuple[Call, ...]:
@@ -88,6 +103,9 @@ PAIRS: Final[Mapping[LockKind, Pairs]] = {
         + _calls("GOMP_critical_start", argument=None) + _calls("omp_test_lock omp_test_nest_lock", "not zero"),
         _calls("omp_unset_lock omp_unset_nest_lock GOMP_critical_name_end")
         + _calls("GOMP_critical_end", argument=None)),
+    # Rust 1.62 to 1.95 library/std/src/sys/sync/mutex/futex.rs: 1 is locked, 2 is locked with waiting threads.
+    # It is released by an exchange for 0 only
+    "rust-mutex": Pairs(inlined=Inlined(4, frozenset((1, 2)), by_exchange_only=True)),
     # CPython 3.13 and 3.14 Include/cpython/lock.h; code inside of CPython inlines the first attempt
     "py-mutex": Pairs(_calls("PyMutex_Lock"), _calls("PyMutex_Unlock")),
 }

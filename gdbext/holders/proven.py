@@ -36,12 +36,13 @@ _MAX_FRAMES, _MAX_LINKS = 256, 1 << 20
 class Proof:
     """A frame that proves it: its function if it has a name, its module, and the function that acquired the lock.
 
-    With `by_guard`, `call` is the function with which a guard object of the frame will release it.
+    `call` is None if an atomic instruction has acquired it. With `by_guard`, it is the function with which a guard
+    object of the frame will release it.
     """
 
     function: str | None
     module: str
-    call: str
+    call: str | None
     by_guard: bool = False
 
 
@@ -50,7 +51,8 @@ class _Functions:
     """The functions of one row of the table in the files of a target, by address.
 
     `ending` are those after which, or during which, the lock may be released, and `own` those for no other kind of
-    lock. `only` has the path of the file of each acquiring function without an argument.
+    lock. `only` has the path of the file of each acquiring function without an argument. If `inlined`, any code that
+    is not `outside` may have instructions that acquire and release the lock.
     """
 
     own: frozenset[int]
@@ -61,6 +63,8 @@ class _Functions:
     only: Mapping[int, str]
     guards: Guards
     releasing: Mapping[int, Call]
+    outside: Sequence[Module]
+    inlined: bool
 
 
 class ProvenHolders:
@@ -94,7 +98,7 @@ class ProvenHolders:
                 module = self._code.module(pc)
                 symbol = self._code.symbol(pc, index).function
                 return Proof(public_name(symbol) if symbol else None, module.name if module is not None else "",
-                             call or guard or "", guard is not None)
+                             None if functions.inlined else call or guard, guard is not None)
             if self._may_have_released(functions, native, index, address):
                 return None
         return None
@@ -114,7 +118,7 @@ class ProvenHolders:
         own, releasing = self._addresses(row.acquires), self._addresses(row.releases)
         running, suspending = self._addresses(row.runs), self._addresses(row.suspends)
         acquiring = {**own, **self._addresses(row.may_acquire)}
-        if not acquiring and not running:
+        if not acquiring and not running and row.inlined is None:
             return None
         effects: dict[int, Effect] = {}
         only: dict[int, str] = {}
@@ -127,7 +131,8 @@ class ProvenHolders:
         effects.update((address, Effect(releases=(self._lock(*found),))) for address, found in releasing.items())
         ending = frozenset((*releasing, *suspending))
         parts = {part: call for address, (call, _) in running.items() for part in self._parts(address)}
-        flow = LockFlow(self._target, self._code, effects, self._library)
+        outside = [*self._library, *self._interpreters()] if row.inlined is not None else self._library
+        flow = LockFlow(self._target, self._code, effects, outside, row.inlined)
         all_calls = {**acquiring, **self._addresses(row.suspends), **releasing}
         arguments = {address: self._code.cpu.ARGUMENTS[call.argument]
                      for address, (call, _) in all_calls.items() if call.argument is not None}
@@ -135,7 +140,13 @@ class ProvenHolders:
                         {call.name: address for address, (call, _) in all_calls.items()})
         return _Functions(
             frozenset((*own, *ending, *parts)), flow, {address: call for address, (call, _) in acquiring.items()},
-            ending, parts, only, guards, {address: call for address, (call, _) in releasing.items()})
+            ending, parts, only, guards, {address: call for address, (call, _) in releasing.items()}, outside,
+            row.inlined is not None)
+
+    def _interpreters(self) -> list[Module]:
+        """The files with an interpreter, whose compiled code has no locks of other languages."""
+        return [module for module in self._code.modules
+                if find_dynamic_symbol(self._target.memory, module, "Py_Initialize") is not None]
 
     def _lock(self, call: Call, module: Module) -> Value:
         if call.argument is None:
@@ -175,7 +186,7 @@ class ProvenHolders:
         if functions.running:
             return self._frame_runs(functions, seen, index, address)
         module = self._code.module(pc)
-        if module is None or not self._has(functions.own, module):
+        if module is None or not self._may_acquire(functions, module):
             return None
         if index and self._ends(functions, native, index):
             return None
@@ -195,8 +206,8 @@ class ProvenHolders:
         native = seen.native(self._code)
         pc = native[index][0] - 1
         module = self._code.module(pc)
-        if (not index or functions.running or module is None or not self._has(functions.own, module)
-                or self._ends(functions, native, index)):
+        if (not index or functions.running or functions.inlined or module is None
+                or not self._has(functions.own, module) or self._ends(functions, native, index)):
             return None
         state = functions.flow.held_at(pc, self._entered(native, index))
         if state is None or not any(taken.kept for taken in state.taken.values()):
@@ -264,7 +275,7 @@ class ProvenHolders:
         inner = self._code.function_range(inner_pc)
         if inner is not None and inner[0] == called:
             return False
-        effect = functions.flow.effect(called, 1)
+        effect = functions.flow.effect_of_call(called)
         return bool(effect.releases) or effect.releases_unknown
 
     def _may_have_released(self, functions: _Functions, native: Sequence[tuple[int, int]], index: int,
@@ -294,8 +305,16 @@ class ProvenHolders:
     def _is_library(self, module: Module | None) -> bool:
         return any(module is part for part in self._library)
 
+    def _may_acquire(self, functions: _Functions, module: Module) -> bool:
+        """Whether a file's functions may acquire locks of a row."""
+        if functions.inlined:
+            return not any(module is part for part in functions.outside)
+        return self._has(functions.own, module)
+
     def _may_release(self, functions: _Functions, module: Module) -> bool:
         """Whether a file's functions may release locks of a row: it is linked with a file that can, or can itself."""
+        if functions.inlined:
+            return not any(module is part for part in functions.outside)
         key = functions.ending, module.path
         if key not in self._releasing:
             linked = {found.path: found for found in map(self._code.module, self._links(module)) if found is not None}

@@ -173,7 +173,9 @@ KINDS: Mapping[LockKind, Kind] = {
         is_event=True, own_threads_only=True),
     "parking-lot-once": Kind(
         "not recorded: candidates only", name="parking_lot Once", held="run by", own_threads_only=True),
-    "rust-mutex": Kind("not recorded: candidates only", name="Rust Mutex", own_threads_only=True),
+    "rust-mutex": Kind(
+        "derived where the machine code of a thread proves it, candidates otherwise", name="Rust Mutex",
+        own_threads_only=True),
     "rust-rwlock": Kind(
         "not recorded, readers are counted: candidates only", name="Rust RwLock", has_readers=True,
         own_threads_only=True),

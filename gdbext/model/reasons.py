@@ -64,7 +64,8 @@ ReasonCode = Literal[
     # holders/
     "as-many-others", "descriptor-in-use", "foreign-owner", "guard-in-frame", "in-locker-block", "in-shared-generator",
     "in-suspended-generator", "in-suspended-greenlet", "in-suspended-task", "maybe-inside", "maybe-not-arrived",
-    "nobody-inside", "only-thread-inside", "owner-called-fork", "proven-by-code", "proven-readers",
+    "nobody-inside", "only-thread-inside", "owner-called-fork", "proven-by-code",
+    "proven-by-instruction", "proven-readers",
     "readers-not-recorded", "several-proven", "too-many-readers",
     # stacks/
     "eval-in-no-frame", "evals-in-one-frame", "frame-counts-differ", "python-stack-cut",

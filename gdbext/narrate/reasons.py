@@ -313,6 +313,9 @@ _WORDINGS: Mapping[ReasonCode, Wording] = {
     "proven-by-code": lambda function, module, call: (
         f"{f'{function}() in {module}' if function else f'code in {module}'} has acquired it with {call}() and has not "
         "released it"),
+    "proven-by-instruction": lambda function, module: (
+        f"{f'{function}() in {module}' if function else f'code in {module}'} has acquired it with an atomic "
+        "instruction and has not released it"),
     "proven-readers": lambda count, threads: (
         f"{_counted(count)}; the code of {'the' if threads == 1 else 'each'} holder acquires the lock and has not "
         "released it"),

@@ -1,7 +1,7 @@
 """Runs the programs, takes snapshots with GDB, and scores the answers of `py-deadlocks`.
 
-A program is a Python script or a C++ source in `programs/deadlocked` or `programs/healthy`. The text at its top names
-the public report that it is written after, and ends with its truth, a JSON object:
+A program is a Python script, or a C++ or Rust source, in `programs/deadlocked` or `programs/healthy`. The text at its
+top names the public report that it is written after, and ends with its truth, a JSON object:
 
     Truth: {"expect": "deadlock", "edges": [["main", "mutex", "worker"], ["worker", "gil", "main"]]}
 
@@ -16,11 +16,11 @@ silent     the targets in which nothing is known to be found: ``live``, ``core``
 core       false to write no core: GDB up to 13 includes all memory reserved for heaps, 64 MiB for each thread; all
            other programs run with one heap
 packages   the Python packages that it needs, by import name
-extension  the C++ source of an extension module that it needs, in `programs`
+extension  the C++ source of an extension module, or the Rust source of a library, that it needs, in `programs`
 pythons    its interpreters, if not the usual ones
 flags      compiler flags
-builds     of a C++ program: further compiler flags, separated by spaces, of each of its builds; if the first word is
-           ``clang``, it is compiled by clang and not by gcc
+builds     of a C++ or Rust program: further compiler flags, separated by spaces, of each of its builds; if the first
+           word is ``clang``, it is compiled by clang and not by gcc
 long       further builds, for a long run
 library    a library that it is linked with, by its name in tests/support/debian_packages.py
 
@@ -39,6 +39,7 @@ import random
 import re
 import resource
 import select
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -157,7 +158,7 @@ def _edges(listed: Iterable[tuple[str, str, str | None]]) -> tuple[tuple[str, fr
 def programs() -> list[Program]:
     """All programs, the deadlocked ones first."""
     folders = (PROGRAMS / "deadlocked", PROGRAMS / "healthy")
-    paths = [path for folder in folders for path in sorted(folder.iterdir()) if path.suffix in (".py", ".cpp")]
+    paths = [path for folder in folders for path in sorted(folder.iterdir()) if path.suffix in (".py", ".cpp", ".rs")]
     return [Program.read(path) for path in paths if path.name != "__init__.py"]
 
 
@@ -282,6 +283,9 @@ def _command(program: Program, python: str) -> tuple[list[str], dict[str, str], 
     environment = {**kept, "MALLOC_ARENA_MAX": "1"} if program.core else kept
     if python.startswith(NATIVE):
         build = python[len(NATIVE):].split()
+        if program.path.suffix == ".rs":
+            binary = _compile_rust(program.name, program.path, (*program.flags, *build))
+            return [str(binary)], environment, "-Cstrip=symbols" not in build
         compiler = clang.command() if build[:1] == [_CLANG] else ()
         build = build[1:] if compiler else build
         linked = debian_packages.library(program.library) if program.library else None
@@ -295,7 +299,10 @@ def _command(program: Program, python: str) -> tuple[list[str], dict[str, str], 
     path, symbols = interpreters.use(python)
     if program.packages:
         path = _with_packages(program, python, path)
-    if program.extension:
+    if program.extension and program.extension.endswith(".rs"):
+        built = ("--crate-type=cdylib", "-Copt-level=3", "-Cstrip=symbols")
+        environment["PRECISION_EXTENSION"] = str(_compile_rust("librust.so", PROGRAMS / program.extension, built))
+    elif program.extension:
         asked = "import pybind11, sysconfig; print(pybind11.get_include(), sysconfig.get_path('include'), sep='\\n')"
         headers = samples.HERE.run([path, "-c", asked]).split("\n")[:2]
         flags = (*(f"-isystem{header}" for header in headers), "-shared", "-fPIC", "-fvisibility=hidden")
@@ -314,6 +321,15 @@ def _compile(name: str, source: Path, flags: tuple[str, ...], options: tuple[str
     return samples.compiled(name, os.path.relpath(source, samples.SOURCES),
                             (*_CXX_FLAGS, f"-DSCENE={header}", *flags), (*options, "-lstdc++"), strip=False,
                             compiler=compiler)
+
+
+def _compile_rust(name: str, source: Path, flags: tuple[str, ...]) -> Path:
+    if shutil.which("rustc") is None:
+        interpreters.do_without("rustc", "rustc is not installed")
+    # as for C++
+    scene = zlib.crc32((PROGRAMS / "scene.rs").read_bytes())
+    return samples.compiled(name, os.path.relpath(source, samples.SOURCES),
+                            ("--edition=2021", f"--cfg=scene_{scene}", *flags), strip=False)
 
 
 def _with_packages(program: Program, python: str, base: Path) -> Path:

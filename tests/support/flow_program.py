@@ -8,6 +8,7 @@ from typing import cast
 from gdbext.arch import x86_64
 from gdbext.holders.lock_flow import LockFlow
 from gdbext.holders.lock_state import Effect, State, Value, entry
+from gdbext.holders.pairs import Inlined
 from gdbext.inferior.address_space import AddressSpace
 from gdbext.inferior.protocol import Module, Section, Target
 from gdbext.threads.code import Code
@@ -33,6 +34,9 @@ class Program:
     What has a name with ``part`` is not a function, by its frame description, but a part of one.
     """
 
+    #: The instructions that acquire and release locks.
+    inlined: Inlined | None = None
+
     def __init__(self, **functions: str) -> None:
         self.memory = FakeMemory({TEXT: b"\x90" * 0x4000, TABLE: bytes(0x400), LINKS: bytes(0x100)})
         self.starts = {name: TEXT + FUNCTION * i for i, name in enumerate(functions)}
@@ -46,6 +50,8 @@ class Program:
                 if label:
                     self.labels[name, label] = at
                 self.lines[at] = rest
+                if "xchg" in rest:
+                    self.memory.write(at, b"\x87\x00")
                 at += STEP
             self.ends[self.starts[name]] = at
         for name in functions:
@@ -87,12 +93,18 @@ class Program:
         return [(at, STEP, self.lines[at]) for at in range(low, high, STEP) if at in self.lines]
 
     def state(self, function: str = "f", label: str = "here", entered: str | None = None) -> State | None:
-        flow = LockFlow(cast(Target, self), cast(Code, self), EFFECTS)
+        flow = LockFlow(cast(Target, self), cast(Code, self), EFFECTS, inlined=self.inlined)
         return flow.held_at(self.labels[function, label], self.starts[entered] if entered is not None else None)
 
     def held(self, function: str = "f", label: str = "here") -> set[Value]:
         state = self.state(function, label)
         return set(state.held) if state is not None else set()
+
+
+class AtomicProgram(Program):
+    """A program that acquires and releases locks, words of 4 bytes, by atomic instructions."""
+
+    inlined = Inlined(4, frozenset((1, 2)), by_exchange_only=True)
 
 
 ARGUMENT = {entry("rdi")}

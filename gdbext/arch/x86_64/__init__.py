@@ -14,6 +14,8 @@ from gdbext.arch.x86_64.calls import (
     iter_calls,
     iter_loads,
     loaded_arguments,
+    may_exchange,
+    may_return,
     unresolved_slot,
 )
 from gdbext.arch.x86_64.patterns import loaded_thread_local, members_behind_jump, returned_address
@@ -50,7 +52,8 @@ __all__ = [
     "OF_SLEEPERS", "PROGRAM_COUNTER", "RESULT", "STACK_POINTER", "THREAD_POINTER", "behind_stub", "called",
     "constant_arguments", "core_registers", "disassemble", "interrupted_call", "is_at_system_call", "is_canonical",
     "is_own_breakpoint", "is_signal_return", "iter_branches", "iter_calls", "iter_loads", "loaded_arguments",
-    "loaded_thread_local", "machine", "members_behind_jump", "origin", "parse", "read_interrupted", "read_signal_frame",
+    "loaded_thread_local", "machine", "may_exchange", "may_return", "members_behind_jump", "origin", "parse",
+    "read_interrupted", "read_signal_frame",
     "returned_address", "sleeping_registers", "system_call", "system_call_names", "unresolved_slot", "unwinder",
     "user_registers"]
 

@@ -3,7 +3,7 @@
 A stripped library does not name its own functions, but its callers use exported names: they call through a slot of
 the global offset table, which the first call fills in.
 
-Source: Intel SDM volume 2 (CALL, JMP, LEA), x86-64 psABI 1.0 (procedure linkage table).
+Source: Intel SDM volume 2 (CALL, CMPXCHG, JMP, LEA, XCHG), x86-64 psABI 1.0 (procedure linkage table).
 """
 
 from __future__ import annotations
@@ -25,6 +25,10 @@ _BRANCH = re.compile(rb"(?=([\xe8\xe9]|\x0f[\x80-\x8f]|\xff[\x15\x25])(.{4}))", 
 # lea r, [rip + disp32] (an address) or mov r, [rip + disp32] (a slot that holds it); mov r, imm32
 _LOAD_CONSTANT = re.compile(rb"(?=([\x48\x4c])([\x8d\x8b][\x05\x0d\x15\x1d\x25\x2d\x35\x3d])(.{4})"
                             rb"|(?<![\x41\x48\x49])(\x41?)([\xb8-\xbf])(.{4}))", re.DOTALL)
+# xchg r, [r + ...]; cmpxchg [r + ...], r
+_EXCHANGE = re.compile(rb"[\x86\x87][^\xc0-\xff]|\x0f[\xb0\xb1]", re.DOTALL)
+# ret; ret imm16. Nothing else returns to a caller
+_RETURN = re.compile(rb"[\xc2\xc3]")
 # mov rdi, r
 _MOVE_TO_RDI = re.compile(rb"([\x48\x4c])\x89([\xc7\xcf\xd7\xdf\xe7\xef\xf7])", re.DOTALL)
 # numbers of the registers of arguments
@@ -96,6 +100,16 @@ def iter_loads(code: bytes, start: int) -> Iterator[int]:
     for match in _LOAD_CONSTANT.finditer(code):
         if match[2] is not None and match[2][0] == 0x8B:
             yield start + match.end(3) + int.from_bytes(match[3], "little", signed=True)
+
+
+def may_exchange(code: bytes) -> bool:
+    """Whether code may have an instruction that exchanges memory, as its bytes that are not decoded say."""
+    return _EXCHANGE.search(code) is not None
+
+
+def may_return(code: bytes) -> bool:
+    """Whether code may have an instruction that returns, as its bytes that are not decoded say."""
+    return _RETURN.search(code) is not None
 
 
 def iter_calls(memory: Memory, start: int, end: int) -> Iterator[tuple[int, int]]:

@@ -15,7 +15,7 @@ from functools import cached_property, lru_cache
 from typing import Literal, Optional
 
 from gdbext.arch import protocol
-from gdbext.arch.protocol import Access, Assignment, Condition, Kind, Operand
+from gdbext.arch.protocol import Access, Assignment, Condition, Exchange, Kind, Operand
 from gdbext.arch.x86_64.registers import CALLER_SAVED, GENERAL
 
 _MASK = (1 << 64) - 1
@@ -217,6 +217,19 @@ class Instruction(protocol.Instruction):
         condition = _STORED_CONDITIONS.get(self.mnemonic)
         target = part(self.operands[0]) if condition is not None and self.operands else None
         return (target[0], condition) if condition is not None and target is not None and target[1] == 8 else None
+
+    @property
+    def exchange(self) -> Exchange | None:
+        # Intel SDM volume 2: XCHG with memory is atomic without a prefix; both allow either order in the text
+        kind = base_name(self.mnemonic)
+        if kind not in ("xchg", "cmpxchg") or kind == "cmpxchg" and "lock" not in self.prefixes:
+            return None
+        memory = self.memory
+        stored = next((found for found in map(part, self.operands) if found is not None), None)
+        if memory is None or stored is None or not stored[1]:
+            return None
+        compares = kind == "cmpxchg"
+        return Exchange(memory, stored[1] // 8, stored[0], "rax" if compares else stored[0], compares)
 
     def part(self, operand: Operand) -> tuple[str, int] | None:
         return part(operand)

@@ -7,7 +7,19 @@ import random
 import pytest
 
 from gdbext.holders.lock_state import Value, entry
-from tests.support.flow_program import ARGUMENT, HOLDING, KEEP, LINKS, LOCK, RELEASE, STEP, TABLE, TEXT, Program
+from tests.support.flow_program import (
+    ARGUMENT,
+    HOLDING,
+    KEEP,
+    LINKS,
+    LOCK,
+    RELEASE,
+    STEP,
+    TABLE,
+    TEXT,
+    AtomicProgram,
+    Program,
+)
 
 
 def test_state_has_the_places_that_keep_the_lock() -> None:
@@ -262,3 +274,112 @@ def test_part_of_a_function_is_analysed_with_it() -> None:
         assert state.freed is None, "the function may have released a lock of its caller"
     program = Program(f=f.format("nop"), part=f"{COLD}\njmp release")
     assert program.state("part") is None, "what the function did before the jump is not known"
+
+
+#: Acquires the lock of the first argument by an instruction, and by a call if that fails.
+TAKING = """
+    push %rbx
+    mov %rdi,%rbx
+    xor %eax,%eax
+    mov $0x1,%ecx
+    lock cmpxchg %ecx,(%rdi)
+    jne slow
+    on: nop
+    {between}
+    here: call other
+    pop %rbx
+    ret
+    slow: mov %rbx,%rdi
+    call acquire
+    jmp on
+"""
+RELEASING = "xor %eax,%eax\nxchg %eax,({})"
+
+
+@pytest.mark.parametrize(("between", "is_held"), [
+    ("nop", True),
+    (RELEASING.format("%rbx"), False),
+    (RELEASING.format("%r12"), False),  # it may be the same lock
+    (RELEASING.format("%r12,%rcx,4"), False),
+    (RELEASING.format("%rbx").replace("(", "0x8("), True),  # another member of the same structure
+    ("mov $0x2,%eax\nxchg %eax,(%r12)", True),  # another lock is perhaps acquired
+    ("xor %eax,%eax\nxchg %rax,(%r12)", True),  # no lock: it has another size
+    ("mov %rbx,(%r12)\ncall *%rax", False),  # somebody else has the lock's address
+    ("mov %rbx,%rdi\ncall *%rax", False),
+    ("mov %rbx,%rdi\ncall forward", False),
+    ("mov %rbx,%rdi\ncall observe", True),
+    ("movq %rbx,%xmm0", False),
+    ("sub $0x18,%rsp\nmov %rbx,0x8(%rsp)\nmov %rsp,%rdi\ncall *%rax\nadd $0x18,%rsp", False),
+    ("sub $0x18,%rsp\nmov %rbx,0x8(%rsp)\nlea 0x10(%rsp),%rdi\ncall *%rax\nadd $0x18,%rsp", True),
+    ("sub $0x18,%rsp\nmov %rbx,(%rsp)\nmovups (%rsp),%xmm0\nadd $0x18,%rsp", False),
+    ("mov %rbx,%rdi\ncall drop", False),
+    ("mov %rbx,%rdi\ncall drop_later", False),
+    ("call balanced", True),
+])
+def test_lock_that_an_instruction_acquires(between: str, is_held: bool) -> None:
+    program = AtomicProgram(
+        f=TAKING.format(between=between), forward="xor %eax,%eax\njmp *%rdx", observe="mov 0x8(%rdi),%eax\nret",
+        drop=RELEASING.format("%rdi") + "\nret", drop_later="push %rbp\ncall drop\npop %rbp\nret",
+        balanced=TAKING.format(between=RELEASING.format("%rbx")).replace("slow", "late").replace("on", "further"))
+    assert program.held() == (ARGUMENT if is_held else set())
+
+
+@pytest.mark.parametrize(("stored", "compared", "is_held"), [
+    ("mov $0x1,%ecx", "xor %eax,%eax", True), ("mov $0x2,%ecx", "xor %eax,%eax", True),
+    ("mov $0x3,%ecx", "xor %eax,%eax", False), ("mov %esi,%ecx", "xor %eax,%eax", False),
+    ("mov $0x1,%ecx", "mov $0x2,%eax", False), ("mov $0x1,%ecx", "mov %esi,%eax", False)])
+@pytest.mark.parametrize("failed", ["jne", "je"])
+def test_only_an_exchange_for_a_free_lock_acquires_it(stored: str, compared: str, is_held: bool, failed: str) -> None:
+    program = AtomicProgram(f=f"""
+        push %rbx
+        mov %rdi,%rbx
+        {stored}
+        {compared}
+        lock cmpxchg %ecx,(%rdi)
+        {failed} out
+        here: call other
+        out: ret
+    """)
+    assert program.held() == (ARGUMENT if is_held and failed == "jne" else set())
+
+
+def test_exchange_that_finds_the_lock_free_acquires_it() -> None:
+    program = AtomicProgram(f="""
+        push %rbx
+        mov %rdi,%rbx
+        again: mov $0x2,%ecx
+        xchg %ecx,(%rbx)
+        test %ecx,%ecx
+        je got
+        call other
+        jmp again
+        got: nop
+        here: call other
+        ret
+    """)
+    assert program.held() == ARGUMENT
+
+
+@pytest.mark.parametrize(("fail", "is_held"), [
+    ("call other", True), ("call other\nud2", True), ("again: call other\njmp again", True),
+    ("call other\nret", False), ("call other\njmp other", False), ("call other\njmp *%rax", False),
+])
+def test_code_after_a_call_that_never_returns_is_not_reached_from_it(fail: str, is_held: bool) -> None:
+    program = Program(f="push %rbx\nmov %rdi,%rbx\ncall acquire\ntest %esi,%esi\nje on\nmov %rbx,%rdi\ncall release\n"
+                        "call fail\non: nop\nhere: call other\nret", fail=fail)
+    assert program.held() == (ARGUMENT if is_held else set())
+
+
+def test_result_that_is_an_argument_is_followed() -> None:
+    program = Program(f="push %rbx\ncall take\nmov %rax,%rbx\nhere: call other\nret",
+                      take="push %rbp\nmov %rdi,%rbp\ncall acquire\nmov %rbp,%rax\npop %rbp\nret")
+    state = program.state()
+    assert state is not None
+    assert set(state.held) == ARGUMENT
+    assert state.values["rbx"] == entry("rdi")
+
+
+def test_release_on_a_path_that_does_not_return_has_no_effect() -> None:
+    program = Program(f=f"{KEEP}\ncall acquire\nmov %rbx,%rdi\ncall helper\nhere: call other\nret",
+                      helper="test %esi,%esi\nje out\ncall release\nud2\nout: ret")
+    assert program.held() == ARGUMENT

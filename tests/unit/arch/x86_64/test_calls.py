@@ -4,7 +4,15 @@ import struct
 
 import pytest
 
-from gdbext.arch.x86_64.calls import behind_stub, called, iter_calls, iter_loads, unresolved_slot
+from gdbext.arch.x86_64.calls import (
+    behind_stub,
+    called,
+    iter_calls,
+    iter_loads,
+    may_exchange,
+    may_return,
+    unresolved_slot,
+)
 from gdbext.errors import MemoryUnreadable
 from tests.support.fake_memory import FakeMemory
 
@@ -75,3 +83,15 @@ def test_iter_loads_finds_slots_that_registers_are_loaded_from() -> None:
     (b"\x68\x05\0\0\0\xc3\0\0\0\0", None), (b"\xff\x25\0\0\0\0", None), (b"\x55\x48\x89\xe5", None)])
 def test_unresolved_slot(code: bytes, index: int | None) -> None:
     assert unresolved_slot(FakeMemory({0x1000: code + bytes(16)}), 0x1000) == index
+
+
+@pytest.mark.parametrize(("code", "may"), [
+    (b"\x87\x07", True), (b"\x86\x0b", True), (b"\x48\x87\x45\xf8", True), (b"\xf0\x0f\xb1\x0f", True),
+    (b"\xf0\x0f\xb0\x0f", True), (b"\x87\xc3", False), (NOP + b"\x48\x89\xc7", False)])
+def test_may_exchange(code: bytes, may: bool) -> None:
+    assert may_exchange(code) == may
+
+
+@pytest.mark.parametrize(("code", "may"), [(b"\xc3", True), (NOP + b"\xc2\x08\0", True), (b"\x0f\x0b", False)])
+def test_may_return(code: bytes, may: bool) -> None:
+    assert may_return(code) == may

@@ -1,0 +1,402 @@
+/* Functions that look as if they held a mutex of Rust's standard library, while they wait for a mutex that the thread
+   has that waits for it. Each stands for a way in which a guard comes to an end that its function does not show: dropped by a callee
+   that gets it in registers, in a box, in an option or a vector, through a reference to a closure or a trait object, by
+   a panic, by an assignment; or it was never there, since the try has failed, or another mutex was meant. As in the
+   discussion of lock guards that live too long or too short (rust-lang/rust-clippy#1893, rust-lang/rfcs#3671).
+
+   The holder is another thread, which sleeps for a while.
+
+Truth: {"expect": "healthy", "builds": ["-Copt-level=1", "-Copt-level=2 -Cstrip=symbols",
+                                        "-Copt-level=3 -Clto=fat -Ccodegen-units=1 -Cstrip=symbols"],
+        "long": ["-Copt-level=0", "-Copt-level=2", "-Copt-level=3", "-Copt-level=s", "-Copt-level=z -Cstrip=symbols",
+                 "-Copt-level=3 -Crelocation-model=static", "-Copt-level=2 -Cinline-threshold=0"]} */
+#[path = "../scene.rs"]
+mod scene;
+
+use scene::{stopping, Cast};
+use std::cell::UnsafeCell;
+use std::hint::black_box;
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+type Guard<'a> = MutexGuard<'a, u64>;
+
+/// A mutex of the C library, which records its owner.
+#[derive(Default)]
+struct Recorded(UnsafeCell<[u64; 5]>);
+
+unsafe impl Sync for Recorded {}
+
+extern "C" {
+    fn pthread_mutex_lock(mutex: *mut u64) -> i32;
+    fn pthread_mutex_unlock(mutex: *mut u64) -> i32;
+}
+
+impl Recorded {
+    fn lock(&self) {
+        unsafe { pthread_mutex_lock(self.0.get().cast()) };
+    }
+
+    fn unlock(&self) {
+        unsafe { pthread_mutex_unlock(self.0.get().cast()) };
+    }
+}
+
+struct Table {
+    first: Mutex<u64>,
+    commit: Recorded,
+    lock: Mutex<u64>,
+    other: Mutex<u64>,
+    many: [Mutex<u64>; 4],
+    own: [Mutex<u64>; 4],
+    phase: AtomicUsize,
+    arrived: AtomicUsize,
+    left: AtomicUsize,
+    has_taken: AtomicBool,
+}
+
+fn lock(mutex: &Mutex<u64>) -> Guard<'_> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Waits for the writer, as each of these functions does in the end.
+#[inline(never)]
+fn commit(of: &Table) -> u64 {
+    of.arrived.fetch_add(1, Ordering::AcqRel);
+    of.commit.lock();
+    of.commit.unlock();
+    of.left.fetch_add(1, Ordering::AcqRel) as u64
+}
+
+#[inline(never)]
+fn passed_on(of: &Table) -> u64 {
+    let address = black_box(&of.lock) as *const Mutex<u64> as u64;
+    commit(of) + address
+}
+
+#[inline(never)]
+fn dropped(of: &Table) -> u64 {
+    let guard = lock(&of.lock);
+    let value = *guard;
+    drop(guard);
+    commit(of) + value
+}
+
+#[inline(never)]
+fn consume(guard: Guard) -> u64 {
+    *guard + 1
+}
+
+#[inline(never)]
+fn by_callee(of: &Table) -> u64 {
+    let guard = lock(&of.lock);
+    let value = consume(guard);
+    commit(of) + value
+}
+
+#[inline(never)]
+fn consume_box(guard: Box<Guard>) -> u64 {
+    **guard + 1
+}
+
+#[inline(never)]
+fn by_box(of: &Table) -> u64 {
+    let guard = Box::new(lock(&of.lock));
+    let value = consume_box(guard);
+    commit(of) + value
+}
+
+#[inline(never)]
+fn by_closure_in_box(of: &Table) -> u64 {
+    let guard = lock(&of.lock);
+    let run: Box<dyn FnOnce() -> u64> = black_box(Box::new(move || *guard + 1));
+    let value = run();
+    commit(of) + value
+}
+
+trait Handler {
+    fn handle(&self, guard: Guard) -> u64;
+    fn take(&self, guard: &mut Option<Guard>) -> u64;
+}
+
+struct Plain(u64);
+
+impl Handler for Plain {
+    fn handle(&self, guard: Guard) -> u64 {
+        *guard + self.0
+    }
+
+    fn take(&self, guard: &mut Option<Guard>) -> u64 {
+        guard.take().map_or(0, |guard| *guard) + self.0
+    }
+}
+
+struct Other(u64);
+
+impl Handler for Other {
+    fn handle(&self, mut guard: Guard) -> u64 {
+        *guard += self.0;
+        drop(guard);
+        self.0
+    }
+
+    fn take(&self, guard: &mut Option<Guard>) -> u64 {
+        *guard = None;
+        self.0
+    }
+}
+
+fn handler() -> Box<dyn Handler> {
+    if black_box(true) {
+        Box::new(Plain(1))
+    } else {
+        Box::new(Other(2))
+    }
+}
+
+#[inline(never)]
+fn by_trait_object(of: &Table) -> u64 {
+    let handler = handler();
+    let guard = lock(&of.lock);
+    let value = handler.handle(guard);
+    commit(of) + value
+}
+
+#[inline(never)]
+fn forward(handler: &dyn Handler, guard: Guard) -> u64 {
+    handler.handle(guard) + 1
+}
+
+#[inline(never)]
+fn by_forwarding(of: &Table) -> u64 {
+    let handler = handler();
+    let guard = lock(&of.lock);
+    let value = forward(&*handler, guard);
+    commit(of) + value
+}
+
+#[inline(never)]
+fn forward_again(handler: &dyn Handler, guard: &mut Option<Guard>) -> u64 {
+    handler.take(guard) + 1
+}
+
+#[inline(never)]
+fn by_reference(of: &Table) -> u64 {
+    let handler = handler();
+    let mut guard = Some(lock(&of.lock));
+    let value = forward_again(&*handler, &mut guard);
+    let result = commit(of) + value;
+    drop(guard);
+    result
+}
+
+#[inline(never)]
+fn by_option(of: &Table) -> u64 {
+    let mut guard = Some(lock(&of.lock));
+    if black_box(true) {
+        guard.take();
+    }
+    let result = commit(of);
+    drop(guard);
+    result
+}
+
+#[inline(never)]
+fn by_vector(of: &Table) -> u64 {
+    let mut guards = vec![lock(&of.lock)];
+    guards.extend(of.many.iter().map(lock));
+    let value: u64 = guards.iter().map(|guard| **guard).sum();
+    guards.clear();
+    let result = commit(of) + value;
+    drop(guards);
+    result
+}
+
+#[inline(never)]
+fn by_assignment(of: &Table) -> u64 {
+    let mut guard = lock(&of.lock);
+    let value = *guard;
+    guard = lock(&of.other);
+    *guard += value;
+    // the other mutex is for this function only
+    commit(of) + *guard
+}
+
+#[inline(never)]
+fn by_swap(of: &Table) -> u64 {
+    let mut guard = lock(&of.lock);
+    let mut kept = lock(&of.first);
+    std::mem::swap(&mut guard, &mut kept);
+    drop(kept);
+    commit(of) + *guard
+}
+
+#[inline(never)]
+fn by_panic(of: &Table) -> u64 {
+    let result = catch_unwind(AssertUnwindSafe(|| {
+        let guard = lock(&of.lock);
+        if *guard < black_box(u64::MAX) {
+            std::panic::resume_unwind(Box::new(1));
+        }
+        *guard
+    }));
+    commit(of) + result.unwrap_or(1)
+}
+
+#[inline(never)]
+fn tried(of: &Table) -> u64 {
+    let guard = lock(&of.lock);
+    // fails, as this thread has it
+    let second = of.lock.try_lock();
+    let failed = second.is_err();
+    drop(guard);
+    commit(of) + u64::from(failed)
+}
+
+#[inline(never)]
+fn of_an_array(of: &Table) -> u64 {
+    let index = black_box(2);
+    let guards = [lock(&of.own[index]), lock(&of.lock)];
+    let [one, two] = guards;
+    let value = *one + *two;
+    drop(two);
+    let result = commit(of) + value;
+    drop(one);
+    result
+}
+
+#[inline(never)]
+fn in_a_loop(of: &Table) -> u64 {
+    let mut value = 0;
+    for mutex in of.many.iter().chain([&of.lock]) {
+        value += *lock(mutex);
+    }
+    commit(of) + value
+}
+
+struct Holder<'a> {
+    guard: Option<Guard<'a>>,
+    seen: u64,
+}
+
+impl Holder<'_> {
+    #[inline(never)]
+    fn finish(&mut self) {
+        self.seen += 1;
+        self.guard = None;
+    }
+}
+
+#[inline(never)]
+fn by_method(of: &Table) -> u64 {
+    let mut holder = Holder { guard: Some(lock(&of.lock)), seen: 0 };
+    holder.finish();
+    commit(of) + holder.seen
+}
+
+const FUNCTIONS: [(&str, fn(&Table) -> u64); 17] = [
+    ("passed on", passed_on),
+    ("dropped", dropped),
+    ("by callee", by_callee),
+    ("by box", by_box),
+    ("by closure in box", by_closure_in_box),
+    ("by trait object", by_trait_object),
+    ("by forwarding", by_forwarding),
+    ("by reference", by_reference),
+    ("by option", by_option),
+    ("by vector", by_vector),
+    ("by assignment", by_assignment),
+    ("by swap", by_swap),
+    ("by panic", by_panic),
+    ("tried", tried),
+    ("of an array", of_an_array),
+    ("in a loop", in_a_loop),
+    ("by method", by_method),
+];
+
+/// Wait for a condition; false if the program ends first.
+fn until(of: &Table, condition: impl Fn(&Table) -> bool) -> bool {
+    loop {
+        if of.phase.load(Ordering::Acquire) == usize::MAX {
+            return false;
+        }
+        if condition(of) {
+            return true;
+        }
+        thread::sleep(Duration::from_millis(2));
+    }
+}
+
+fn work(of: &Table, run: fn(&Table) -> u64) {
+    let mut round = 0;
+    while until(of, |of| of.phase.load(Ordering::Acquire) >= 4 * round + 1) {
+        black_box(run(of));
+        round += 1;
+    }
+}
+
+/// Has the lock while the writer wants it.
+fn hold(of: &Table) {
+    let mut round = 0;
+    while until(of, |of| of.phase.load(Ordering::Acquire) >= 4 * round + 2) {
+        let guard = lock(&of.lock);
+        of.has_taken.store(true, Ordering::Release);
+        if until(of, |of| of.phase.load(Ordering::Acquire) >= 4 * round + 3) {
+            thread::sleep(Duration::from_millis(20));
+        }
+        drop(guard);
+        round += 1;
+    }
+}
+
+fn write(of: &Table) {
+    let mut round = 0;
+    while !stopping() {
+        of.commit.lock();
+        of.arrived.store(0, Ordering::Release);
+        of.left.store(0, Ordering::Release);
+        of.phase.store(4 * round + 1, Ordering::Release);
+        until(of, |of| of.arrived.load(Ordering::Acquire) == FUNCTIONS.len());
+        of.phase.store(4 * round + 2, Ordering::Release);
+        until(of, |of| of.has_taken.swap(false, Ordering::AcqRel));
+        of.phase.store(4 * round + 3, Ordering::Release);
+        *lock(&of.lock) += 1;
+        of.commit.unlock();
+        until(of, |of| of.left.load(Ordering::Acquire) == FUNCTIONS.len());
+        round += 1;
+    }
+    of.phase.store(usize::MAX, Ordering::Release);
+}
+
+fn main() {
+    let mutexes = || Mutex::new(1);
+    let table = Arc::new(Table {
+        first: mutexes(),
+        commit: Recorded::default(),
+        lock: mutexes(),
+        other: mutexes(),
+        many: [mutexes(), mutexes(), mutexes(), mutexes()],
+        own: [mutexes(), mutexes(), mutexes(), mutexes()],
+        phase: AtomicUsize::new(0),
+        arrived: AtomicUsize::new(0),
+        left: AtomicUsize::new(0),
+        has_taken: AtomicBool::new(false),
+    });
+    let mut cast = Cast::new();
+    let mut threads = vec![];
+    for (role, run) in FUNCTIONS {
+        let of = Arc::clone(&table);
+        threads.push(cast.thread(role, move || work(&of, run)));
+    }
+    let of = Arc::clone(&table);
+    threads.push(cast.thread("holder", move || hold(&of)));
+    let of = Arc::clone(&table);
+    threads.push(cast.thread("writer", move || write(&of)));
+    cast.ready();
+    for thread in threads {
+        thread.join().unwrap();
+    }
+}
