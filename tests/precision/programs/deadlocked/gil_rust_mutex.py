@@ -1,4 +1,4 @@
-"""PyO3/pyo3#3089 and the section on deadlocks in PyO3's guide: a mutex of Rust, kept while Rust code calls Python.
+"""PyO3/pyo3#4771, earth-mover/icechunk#563: a mutex of Rust is kept while Rust code calls Python.
 
 A thread has the mutex and calls Python, which needs the GIL. The main thread keeps the GIL and wants the mutex. The
 library is compiled as wheels are, and stripped.

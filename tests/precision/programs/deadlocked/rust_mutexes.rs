@@ -1,6 +1,6 @@
-/* Mutexes of Rust's standard library, each in the reverse order of another one, as in the example of a deadlock in the
-   documentation of the crate tracing-mutex and in reports such as rust-lang/rust#107045. The compiler puts the atomic
-   instructions that acquire and release them into the functions of the program.
+/* Mutexes of Rust's standard library, each in the reverse order of another one, as in the documentation
+   of the crate tracing-mutex, which reports such an order. The compiler puts the atomic instructions that acquire and
+   release them into the functions of the program.
 
    Of each pair of threads, "one" has the first mutex and wants the second, and "two" the other way round. The mutexes
    are variables, members of objects on the heap, taken by a try, by a helper that returns the guard, or kept while

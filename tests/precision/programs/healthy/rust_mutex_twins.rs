@@ -1,8 +1,8 @@
 /* Functions that look as if they held a mutex of Rust's standard library, while they wait for a mutex that the thread
    has that waits for it. Each stands for a way in which a guard comes to an end that its function does not show: dropped by a callee
    that gets it in registers, in a box, in an option or a vector, through a reference to a closure or a trait object, by
-   a panic, by an assignment; or it was never there, since the try has failed, or another mutex was meant. As in the
-   discussion of lock guards that live too long or too short (rust-lang/rust-clippy#1893, rust-lang/rfcs#3671).
+   a panic, by an assignment; or it was never there, since the try has failed, or another mutex was meant. Clippy
+   has lints for guards that live longer or shorter than they seem to: let_underscore_lock, significant_drop_tightening.
 
    The holder is another thread, which sleeps for a while.
 
