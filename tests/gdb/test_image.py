@@ -121,7 +121,8 @@ def test_image_of_the_dockerfile_reports_on_a_process_beside_it(tmp_path: Path) 
     told = image.inside(*start, *json.loads(image.settings["CMD"]))
     assert told.stdout.startswith("usage: gdbext"), told.stderr
     # as `docker run --pid=container:NAME`, with no capability: the process belongs to the same user
-    owner = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"]
+    # a new user clears the signal that --kill-child has asked for
+    owner = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", "--pdeathsig=KILL"]
     program = samples.build("abba", place)
     argv = ["unshare", "--pid", "--fork", "--kill-child", *place.enter, *owner, str(program), "mutex"]
     with samples.running(argv, tmp_path / "abba", kind=Descendant) as sample:

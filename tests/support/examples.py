@@ -44,7 +44,7 @@ _LONG = 100
 _MARK = re.compile(r"<!-- example: (?P<program>[a-z-]+) (?P<command>.+?)(?: \| (?P<filter>.+?))? -->\n")
 _THREAD = re.compile(r'thread "([^"]+)"')
 #: The line with the command line of a process, and its part after that.
-_FIRST_LINE = re.compile(r"^gdbext: .*?\s(PID \d+ on .*?Z(, paused\s[\d.]+\ss)?)$", re.MULTILINE | re.DOTALL)
+_FIRST_LINE = re.compile(r"^gdbext: .*?\s(PID \d+ on .*?Z(,\s(?:not\s)?paused(?:\s[\d.]+\ss)?)?)$", re.MULTILINE | re.DOTALL)
 # frames have the same names on machines with and without the C library's debug information
 _GDB = """#!/bin/sh
 exec {gdb} -iex 'set debug-file-directory /nonexistent' "$@"
@@ -77,6 +77,8 @@ _VARYING = (
     (re.compile(r"(tcp://[0-9.]+):\d+"), r"\1:N"),
     (re.compile(r"\b(LWP|PID|TID|process|fd|socket|pipe):?\[?\]? ?\[?\d+"), r"\1 N"),
     (re.compile(r"\b\d+(\.\d+)? s\b"), "N s"),
+    # a thread that runs just then is stopped
+    (re.compile(r", (?:not paused|paused N s)(?= |$)"), ", PAUSED"),
     (re.compile(r"CPython \d+\.\d+\.\d+"), "CPython X"),
 )
 
