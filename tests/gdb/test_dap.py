@@ -222,7 +222,8 @@ def test_failing_snapshot_is_one_line(name: str, tmp_path: Path) -> None:
     python, _ = interpreters.use("3.12")
     broken = tmp_path / "broken.py"
     broken.write_text("import gdbext.debugger.in_editor as editor\n"
-                      "def fail(target, **options):\n    raise RecursionError('too \\x1b deep')\neditor.take_snapshot = fail\n")
+                      "def fail(target, **options):\n    raise RecursionError('too \\x1b deep')\n"
+                      "editor.take_snapshot = fail\n")
     with samples.healthy(python, tmp_path) as sample, \
             DapSession(gdb, tmp_path, options=["-ex", f"source {broken}"]) as session:
         session.attach(sample.pid)

@@ -44,7 +44,8 @@ _LONG = 100
 _MARK = re.compile(r"<!-- example: (?P<program>[a-z-]+) (?P<command>.+?)(?: \| (?P<filter>.+?))? -->\n")
 _THREAD = re.compile(r'thread "([^"]+)"')
 #: The line with the command line of a process, and its part after that.
-_FIRST_LINE = re.compile(r"^gdbext: .*?\s(PID \d+ on .*?Z(,\s(?:not\s)?paused(?:\s[\d.]+\ss)?)?)$", re.MULTILINE | re.DOTALL)
+_FIRST_LINE = re.compile(r"^gdbext: .*?\s(PID \d+ on .*?Z(,\s(?:not\s)?paused(?:\s[\d.]+\ss)?)?)$",
+                         re.MULTILINE | re.DOTALL)
 # frames have the same names on machines with and without the C library's debug information
 _GDB = """#!/bin/sh
 exec {gdb} -iex 'set debug-file-directory /nonexistent' "$@"
