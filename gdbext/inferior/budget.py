@@ -150,6 +150,10 @@ class BudgetedTarget:
         # the time is watched elsewhere, since a report asks for thousands of symbols
         return self._target.symbol(address) if self._budget.spent is None else Symbol(None)
 
+    def frame_symbol(self, address: int) -> Symbol:
+        """See `Target.frame_symbol`."""
+        return self._target.frame_symbol(address) if self._budget.spent is None else Symbol(None)
+
     def disassemble(self, low: int, high: int) -> Sequence[tuple[int, int, str]]:
         """See `Target.disassemble`."""
         return self._target.disassemble(low, high) if self._budget.lasts() else ()

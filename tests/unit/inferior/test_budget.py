@@ -102,7 +102,7 @@ class Target:
 
         def ask(*_arguments: object) -> Any:
             self.asked.append(name)
-            return Symbol("f") if name == "symbol" else {"rip": 1} if "registers" in name else [(1, 2)]
+            return Symbol("f") if "symbol" in name else {"rip": 1} if "registers" in name else [(1, 2)]
 
         return ask
 
@@ -110,6 +110,7 @@ class Target:
 def test_target_gives_nothing_once_the_budget_is_spent() -> None:
     budget, under = Budget(None, 0), Target()
     target = BudgetedTarget(under, budget)
+    assert target.frame_symbol(1) == Symbol("f")
     assert (target.registers(THREAD), target.frame_registers(THREAD, 0), target.symbol(1)) == (
         {"rip": 1}, {"rip": 1}, Symbol("f"))
     assert target.pid == 7
@@ -122,6 +123,7 @@ def test_target_gives_nothing_once_the_budget_is_spent() -> None:
         with pytest.raises(ThreadUnavailable):
             ask(THREAD)
     assert (target.frame_registers(THREAD, 0), target.symbol(1)) == ({}, Symbol(None))
+    assert target.frame_symbol(1) == Symbol(None)
     assert not target.variables(THREAD, 0)
     assert not target.disassemble(1, 2)
     assert under.asked == []
