@@ -137,13 +137,15 @@ class LockFlow:
 
     def is_outside(self, address: int) -> bool:
         """Whether code is in a file whose functions never release a lock of the program."""
-        module = self.code.module(address)
+        return self.has_outside(self.code.module(address))
+
+    def has_outside(self, module: Module | None) -> bool:
+        """As `is_outside`, of a file."""
         return any(module is part for part in self._outside)
 
     def _search(self, functions: frozenset[int], start: int, depth: int) -> bool:
         found = self.code.function_range(start)
-        module = self.code.module(start)
-        if found is None or any(module is part for part in self._outside):
+        if found is None or self.is_outside(start):
             return False
         if found[1] - found[0] > _MAX_SEARCH or len(self._reaching) > _MAX_SEARCHED:
             return True  # unknown, so it counts as a release of any lock

@@ -51,8 +51,7 @@ class _Functions:
     """The functions of one row of the table in the files of a target, by address.
 
     `ending` are those after which, or during which, the lock may be released, and `own` those for no other kind of
-    lock. `only` has the path of the file of each acquiring function without an argument. If `inlined`, any code that
-    is not `outside` may have instructions that acquire and release the lock.
+    lock. `only` has the path of the file of each acquiring function without an argument.
     """
 
     own: frozenset[int]
@@ -63,8 +62,11 @@ class _Functions:
     only: Mapping[int, str]
     guards: Guards
     releasing: Mapping[int, Call]
-    outside: Sequence[Module]
-    inlined: bool
+
+    @property
+    def are_inlined(self) -> bool:
+        """Whether code of any file that is not outside of the flow may acquire and release the locks itself."""
+        return self.flow.inlined is not None
 
 
 class ProvenHolders:
@@ -98,7 +100,7 @@ class ProvenHolders:
                 module = self._code.module(pc)
                 symbol = self._code.symbol(pc, index).function
                 return Proof(public_name(symbol) if symbol else None, module.name if module is not None else "",
-                             None if functions.inlined else call or guard, guard is not None)
+                             None if functions.are_inlined else call or guard, guard is not None)
             if self._may_have_released(functions, native, index, address):
                 return None
         return None
@@ -140,8 +142,7 @@ class ProvenHolders:
                         {call.name: address for address, (call, _) in all_calls.items()})
         return _Functions(
             frozenset((*own, *ending, *parts)), flow, {address: call for address, (call, _) in acquiring.items()},
-            ending, parts, only, guards, {address: call for address, (call, _) in releasing.items()}, outside,
-            row.inlined is not None)
+            ending, parts, only, guards, {address: call for address, (call, _) in releasing.items()})
 
     def _interpreters(self) -> list[Module]:
         """The files with an interpreter, whose compiled code has no locks of other languages."""
@@ -206,7 +207,7 @@ class ProvenHolders:
         native = seen.native(self._code)
         pc = native[index][0] - 1
         module = self._code.module(pc)
-        if (not index or functions.running or functions.inlined or module is None
+        if (not index or functions.running or functions.are_inlined or module is None
                 or not self._has(functions.own, module) or self._ends(functions, native, index)):
             return None
         state = functions.flow.held_at(pc, self._entered(native, index))
@@ -307,14 +308,14 @@ class ProvenHolders:
 
     def _may_acquire(self, functions: _Functions, module: Module) -> bool:
         """Whether a file's functions may acquire locks of a row."""
-        if functions.inlined:
-            return not any(module is part for part in functions.outside)
+        if functions.are_inlined:
+            return not functions.flow.has_outside(module)
         return self._has(functions.own, module)
 
     def _may_release(self, functions: _Functions, module: Module) -> bool:
         """Whether a file's functions may release locks of a row: it is linked with a file that can, or can itself."""
-        if functions.inlined:
-            return not any(module is part for part in functions.outside)
+        if functions.are_inlined:
+            return not functions.flow.has_outside(module)
         key = functions.ending, module.path
         if key not in self._releasing:
             linked = {found.path: found for found in map(self._code.module, self._links(module)) if found is not None}
