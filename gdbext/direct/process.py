@@ -373,7 +373,7 @@ class ProcessTarget(DirectTarget):
         return read_available(self.memory, address, size)
 
     def _open(self, path: str) -> Read | None:
-        """Open a regular file of the process's file system, or else of ours."""
+        """Open a regular file of the process's file system, or of this machine's if the first cannot be read."""
         return self._open_here(f"/proc/{self.pid}/root{path}") or self._open_here(path)
 
     def has_file(self, path: str) -> bool:
