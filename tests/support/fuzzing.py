@@ -40,7 +40,7 @@ from gdbext.elf.core_memory import CoreMemory
 from gdbext.elf.headers import Read, opened_file
 from gdbext.errors import GdbextError, MemoryUnreadable
 from gdbext.inferior.budget import Budget
-from gdbext.inferior.cache import PAGE, CachedMemory
+from gdbext.inferior.cache import PAGE, CachedMemory, read_available
 from gdbext.inferior.protocol import Memory, ThreadRef
 from gdbext.model import Report
 from gdbext.render.html import html_page
@@ -184,6 +184,12 @@ class Seed:
     def healthy_report(self, memory: Memory) -> Report:
         """The report of the core without damage, made from a memory."""
         return self._check.report(self._with(memory, {}))
+
+    def names_a_thread(self, image: Image, address: int, size: int) -> bool:
+        """Whether damage makes words that name a living thread: a byte of an owner may name another owner."""
+        first = address & ~7
+        data = read_available(self.target(image).memory, first, (address + size + 7 & ~7) - first)
+        return size == PAGE or _names_a_thread(data, self.identities)
 
     def _with(self, memory: Memory, registers: Mapping[tuple[int, str], int]) -> _Target:
         target = copy.copy(self._target)
@@ -474,7 +480,7 @@ class Check:
         edges = _recorded_edges(report) - _recorded_edges(self._seed.healthy)
         if not edges or image.registers or image.gone:
             return None
-        if any(_names_a_thread(data, self._seed.identities) or len(data) == PAGE for _, data in image.patches):
+        if any(self._seed.names_a_thread(image, address, len(data)) for address, data in image.patches):
             return None
         return f"a recorded deadlock that memory does not have: {sorted(edges, key=str)}"
 
