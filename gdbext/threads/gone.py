@@ -23,6 +23,8 @@ NOT_LIVING = because("not-a-living-thread")
 _MAX_TID = 1 << 22
 #: Alignment of descriptors (glibc 2.36 sysdeps/x86_64/nptl/tls.h, TCB_ALIGNMENT), and limits of their addresses.
 _ALIGNMENT, _LOWEST, _HIGHEST = 64, 1 << 16, 1 << 47
+#: The alignment of descriptors in every version of glibc: they contain room for SSE registers.
+_LEAST_ALIGNMENT = 16
 
 
 class Gone(NamedTuple):
@@ -55,6 +57,8 @@ class GoneOwners:
         why = because("owner-descriptor", pthread=pthread)
         if not self._threads.all_available:
             return Gone(None, RECORDED, because("owner-maybe-unread", pthread=pthread))
+        if pthread % _LEAST_ALIGNMENT:  # a word that points 16 bytes before itself looks like `struct pthread.self`
+            return Gone(None, RECORDED, because("not-a-descriptor", pthread=pthread))
         state = descriptor_state(self._target.memory, self._layouts, pthread)
         if state is Descriptor.ENDED:
             return Gone(EXITED, RECORDED, why)

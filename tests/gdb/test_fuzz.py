@@ -48,6 +48,7 @@ def test_undamaged_seeds_have_their_reports(found: Sequence[Fuzzed]) -> None:
 def test_damage_is_noticed(found: Sequence[Fuzzed]) -> None:
     """Damaged memory changes reports, so a run without failures means something."""
     reports = [seed for seed in found if isinstance(seed, (Seed, FileSeed))]
+    fuzzing.run(reports, 2, 8 * len(reports), 30.0)
     assert sum(seed._check.different for seed in reports) > len(reports) * 2
 
 

@@ -1,9 +1,15 @@
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
+from gdbext.layout.select import glibc_layouts
 from gdbext.model import INFERRED, TargetKind
 from gdbext.narrate.reasons import explain
+from gdbext.threads.gone import EXITED, LEFT_BEHIND, GoneOwners
+from tests.support.fake_memory import Builder, FakeMemory
 from tests.support.fake_target import LIBC_TEXT, WAIT_BITSET_REALTIME, FakeTarget
 from tests.support.reasons import said
 from tests.support.snapshots import edges, lock_of, report_of
@@ -53,3 +59,17 @@ def test_owner_field_that_cannot_be_a_tid_is_not_an_orphan(owner: int) -> None:
     target.waits(target.thread(), lock + 12, 3, WAIT_BITSET_REALTIME)
     report = report_of(target)
     assert (lock_of(report, lock).orphan, report.deadlocks) == (None, ())
+
+
+@pytest.mark.parametrize(("address", "state", "expected"), [
+    (0x7F12_3456_7700, 0, LEFT_BEHIND), (0x7F12_3456_7700, 0x30, EXITED),
+    # a damaged owner field that points 16 bytes before itself: `owner` of an aligned lock is at an odd word
+    (0x7F12_3456_7708, 0, None), (0x7F12_3456_7708, 0x30, None)])
+def test_descriptor_is_aligned(address: int, state: int, expected: object) -> None:
+    target, layouts = FakeTarget(), glibc_layouts("2.36", "x86_64")
+    target.memory = memory = FakeMemory()
+    Builder(memory, layouts).put("struct pthread", address, self=address, cancelhandling=state)
+    threads: Any = SimpleNamespace(all_available=True)
+    gone = GoneOwners(target, layouts, threads).by_descriptor(address)
+    assert gone.orphan == expected
+    assert (gone.why.code == "not-a-descriptor") == (expected is None)
