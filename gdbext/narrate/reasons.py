@@ -30,6 +30,7 @@ _LACKS = {
     "late-lines": "source lines of more native functions (reading debug information without GDB ends after 2 s)",
     "lines": "source lines and inlined calls of native functions",
     "types": "structures of a Python version without a table, from its debug information",
+    "unstopped": "the callers of a thread that it must not stop, since that would end the thread's system call",
     "variables": "variables of native functions",
 }
 _OWNERLESS = {
