@@ -3,9 +3,9 @@
 gevent is written in Python, and most of it is compiled by Cython. A compiled class has its members at fixed offsets, in
 the order of the `.pxd` file. A class that runs as Python has ``__slots__`` or a dict, which describe themselves.
 
-Sources: gevent 20.12.0 to 26.5.0 src/gevent/_gevent_c_abstract_linkable.pxd, _gevent_c_semaphore.pxd,
+Sources: gevent 22.10.2 to 26.5.0 src/gevent/_gevent_c_abstract_linkable.pxd, _gevent_c_semaphore.pxd,
 _gevent_c_waiter.pxd, _gevent_cgreenlet.pxd, _gevent_cqueue.pxd, libev/corecext.pyx, _ffi/watcher.py, _ffi/callback.py.
-Confirmed in processes with gevent 21.12, 24.2 and 26.9.
+Confirmed in processes with gevent 22.10.2, 24.2.1 and 26.9.0.
 """
 
 from __future__ import annotations
