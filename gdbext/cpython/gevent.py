@@ -143,7 +143,7 @@ class Gevent:
         return self.objects.pointer(address, "args") or self.objects.pointer(address, "_args")
 
     def _owner(self, function: int) -> int:
-        """The object that a bound method is bound to; the object itself if it is no bound method."""
+        """The object that a bound method is bound to; the object itself if it is not a bound method."""
         return self._objects.bound_method(function)[0] or function if function else 0
 
     # -- locks -----------------------------------------------------------------------------------------------

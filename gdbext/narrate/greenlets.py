@@ -135,7 +135,10 @@ def cycle(facts: Facts, members: Sequence[Greenlet]) -> list[Words]:
     start = Marked("bad", ("Cycle of greenlets",))
     end = ("it continues only if it is killed" if len(members) == 1 else
            "they continue only if one of them is killed")
-    lines: list[Words] = [(start, f" without a timeout; {end}:")]
+    # an event loop without anything else to wait for raises an exception in the main greenlet
+    loop = ", or if its event loop has nothing else to wait for (LoopExit)" if any(
+        each.is_main for each in members) else ""
+    lines: list[Words] = [(start, f" without a timeout; {end}{loop}:")]
     lines += [(*capitalised(greenlet_name(each)), " ", *doing(facts, each)) for each in members[:_MANY]]
     if len(members) > _MANY:
         lines.append((f"and {len(members) - _MANY:,} more",))

@@ -17,16 +17,16 @@ from gevent import monkey  # type: ignore[import-not-found,import-untyped,unused
 if sys.argv[1] == "patched":
     monkey.patch_all()
 
-import json  # noqa: E402
-import os  # noqa: E402
-import threading  # noqa: E402
-from typing import Any  # noqa: E402
+import json
+import os
+import threading
+from typing import Any
 
-import gevent  # type: ignore[import-not-found,import-untyped,unused-ignore]  # noqa: E402
-import gevent.event  # type: ignore[import-not-found,import-untyped,unused-ignore]  # noqa: E402
-import gevent.lock  # type: ignore[import-not-found,import-untyped,unused-ignore]  # noqa: E402
-import gevent.queue  # type: ignore[import-not-found,import-untyped,unused-ignore]  # noqa: E402
-import gevent.socket  # type: ignore[import-not-found,import-untyped,unused-ignore]  # noqa: E402
+import gevent  # type: ignore[import-not-found,import-untyped,unused-ignore]
+import gevent.event  # type: ignore[import-not-found,import-untyped,unused-ignore]
+import gevent.lock  # type: ignore[import-not-found,import-untyped,unused-ignore]
+import gevent.queue  # type: ignore[import-not-found,import-untyped,unused-ignore]
+import gevent.socket  # type: ignore[import-not-found,import-untyped,unused-ignore]
 
 greenlets: dict[str, Any] = {}
 #: By role: what it waits for, the role of the holder, whether the wait has a timeout.
