@@ -52,6 +52,15 @@ def with_crash(snapshot: Snapshot, report: Report, errors: tuple[type[Exception]
         return replace(report, problems=(*report.problems, problem))
 
 
+def withhold_values(report: Report) -> Report:
+    """Leave the values of variables out of a report, which says so."""
+    crash, what = report.crash, "process" if report.target.kind == "live" else "core"
+    return replace(
+        report, notes=(*report.notes, because("values-withheld", what=what)),
+        crash=replace(crash, stack=replace(crash.stack, variables={})) if crash is not None else None,
+        threads=tuple([replace(thread, variables=None) if thread.variables else thread for thread in report.threads]))
+
+
 def answer(report: Report, incomplete: GdbextError | None, files: SourceFiles, style: Style, each: bool,
            stacks: str) -> dict[str, Any]:
     """Make the answer.

@@ -53,9 +53,10 @@ _LEAST, _GRACE = 1.0, 5.0
 class Request:
     """The launcher's request. `parent` is its PID, `settings` are GDB commands to begin with.
 
-    `object_names` says whether the objects that have locks are named by values of their attributes. `paused_before` is
-    how long threads were stopped before GDB starts, `max_pause` how long a process may be paused in all, and `seconds`
-    how long a core may be read, all in seconds.
+    `object_names` says whether the objects that have locks are named by values of their attributes, `withhold_values`
+    whether the values of variables are left out because the target belongs to another user. `paused_before` is how long
+    threads were stopped before GDB starts, `max_pause` how long a process may be paused in all, and `seconds` how long
+    a core may be read, all in seconds.
     """
 
     parent: int
@@ -71,6 +72,7 @@ class Request:
     paused_before: float
     max_pause: float
     seconds: float
+    withhold_values: bool = False
 
 
 _Send = Callable[[Mapping[str, Any]], None]
@@ -195,5 +197,7 @@ def with_crash(snapshot: Snapshot, report: Report) -> Report:
 
 
 def _reply(request: Request, target: GdbTarget, report: Report, incomplete: GdbextError | None) -> dict[str, Any]:
+    if request.withhold_values:
+        report = answer.withhold_values(report)
     return answer.answer(report, incomplete, source_files(target, Settings()), Style(request.colour, request.width),
                          request.each, request.stacks)

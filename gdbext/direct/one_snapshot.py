@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
-from gdbext.commands.answer import INTERNAL, answer, source_of_core, source_of_process, with_crash
+from gdbext.commands.answer import INTERNAL, answer, source_of_core, source_of_process, with_crash, withhold_values
 from gdbext.direct.core import CoreTarget
 from gdbext.direct.unmoved import read_unmoved
 from gdbext.errors import GdbextError
@@ -45,6 +45,7 @@ class Request:
     may_stop: bool = True
     seconds: float = 30.0
     max_pause: float = 10.0
+    withhold_values: bool = False
 
 
 def answer_request(request: Request, core: str) -> dict[str, Any]:
@@ -92,7 +93,8 @@ def _of_process(request: Request, pid: int) -> dict[str, Any]:
 
 def _answer(request: Request, report: Report, incomplete: GdbextError | None, left_out: Collection[str],
             files: SourceFiles) -> dict[str, Any]:
-    made = answer(_with_left_out(report, left_out), incomplete, files, Style(request.colour, request.width),
+    report = _with_left_out(withhold_values(report) if request.withhold_values else report, left_out)
+    made = answer(report, incomplete, files, Style(request.colour, request.width),
                   request.each, request.stacks)
     return {**made, "left_out": sorted(left_out)}
 

@@ -89,8 +89,8 @@ def report(target: int | str | os.PathLike[str], *, executable: Path | None = No
     """
     named = Target(pid=target) if isinstance(target, int) else Target(core=Path(target), executable=executable)
     seen = take_snapshot(named, Options(gdb=gdb, timeout=timeout, sysroot=sysroot, search=tuple(search),
-                                        debuginfod=debuginfod, object_names=object_names, without_gdb=without_gdb,
-                                        may_stop=may_stop, max_pause=max_pause))
+                                        debuginfod=debuginfod, object_names=object_names, values_of_others=True,
+                                        without_gdb=without_gdb, may_stop=may_stop, max_pause=max_pause))
     if seen.report is None:
         error: type[GdbextError] = NoGdb if seen.status == NO_GDB else Unreadable
         raise error(seen.problem or "no answer", seen.hint or "")

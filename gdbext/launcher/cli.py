@@ -11,6 +11,7 @@ import importlib
 import io
 import os
 import signal
+import stat
 import sys
 import traceback
 from collections.abc import Iterable, Sequence
@@ -197,6 +198,9 @@ def add_object_names(group: argparse._ActionsContainer) -> None:
     """Add the choice whether reports contain values of objects that have locks."""
     group.add_argument("--no-object-names", action="store_false", dest="object_names",
                        help="do not name an object that has a lock by one of its values (Account 'alice')")
+    group.add_argument("--values", action="store_true", dest="values_of_others",
+                       help="write such values, and those of variables, to a file even if the process or core belongs "
+                       "to another user")
 
 
 def add_output(verb: argparse.ArgumentParser, schema: str) -> None:
@@ -257,7 +261,17 @@ def parse_options(options: argparse.Namespace) -> Options:
         search=tuple(options.search), debuginfod=options.debuginfod, each=getattr(options, "each", False),
         stacks=getattr(options, "stacks", "full"), colour=parse_colour(options), width=width or None,
         object_names=options.object_names, without_gdb=getattr(options, "without_gdb", False) or not may_stop,
-        may_stop=may_stop, max_pause=getattr(options, "max_pause", 10.0))
+        may_stop=may_stop, max_pause=getattr(options, "max_pause", 10.0), values_of_others=shows_values(options))
+
+
+def shows_values(options: argparse.Namespace) -> bool:
+    """Whether a report shows values of variables of another user's program: not in a file, unless asked for."""
+    if options.values_of_others or any(getattr(options, name, None) for name in ("html", "dot")):
+        return bool(options.values_of_others)
+    try:
+        return not stat.S_ISREG(os.fstat(sys.stdout.fileno()).st_mode)
+    except (OSError, ValueError):  # it has no descriptor
+        return True
 
 
 def parse_colour(options: argparse.Namespace) -> bool:

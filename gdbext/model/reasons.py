@@ -84,7 +84,7 @@ ReasonCode = Literal[
     "address-inside", "ambiguous-address", "budget-of-reads", "budget-of-time", "compiled-code-waits",
     "died-in-handler", "doubt", "doubts",
     "gil-holder-unknown", "libraries-unlisted", "locks-not-decoded", "made-without-gdb", "not-interleaved",
-    "threads-unreadable", "two-snapshots",
+    "threads-unreadable", "two-snapshots", "values-withheld",
 ]
 
 

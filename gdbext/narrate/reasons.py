@@ -385,6 +385,8 @@ _WORDINGS: Mapping[ReasonCode, Wording] = {
     "locks-not-decoded": "{why}; native locks are not decoded",
     "not-interleaved": "Python and native frames are not interleaved: {why}",
     "threads-unreadable": "{count} of {total} threads cannot be read",
+    "values-withheld": "values of variables are left out of this file because the {what} belongs to another user; "
+                       "--values includes them",
     "two-snapshots": "two snapshots, {seconds} s apart; the process was paused for {paused} s in all",
 }
 

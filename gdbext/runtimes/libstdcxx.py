@@ -277,7 +277,9 @@ def _primary(memory: Memory, header: int) -> int | None:
 
 
 def _exception(memory: Memory, in_image: InImage, header: int) -> CxxException | None:
-    vendor = _VENDORS[memory.read(header, 8)[1:]]
+    vendor = _VENDORS.get(memory.read(header, 8)[1:])
+    if vendor is None:
+        return None
     (references,) = vendor.counter.unpack(memory.read(header + vendor.reference_count, vendor.counter.size))
     type_info = read_u64(memory, header + _EXCEPTION_TYPE)
     # a freed exception has zeros or malloc's data here

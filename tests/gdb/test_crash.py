@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.support import cores, crashes, gdb_session, interpreters, samples
+from tests.support import cores, crashes, gdb_session, interpreters, launcher, samples
 
 #: The broken rules of each story; the report must name these and no others.
 RULES = {
@@ -381,3 +381,25 @@ def test_hang_ended_by_sigabrt_has_no_fault(tmp_path: Path) -> None:
     lwps = {thread["number"]: thread["lwp"] for thread in document["threads"]}
     assert lwps[finding["thread"]] == main
     assert len(verdict["deadlocks"]) == 1
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+def test_variables_of_another_users_core_are_in_no_file(tmp_path: Path) -> None:
+    with crashes.crash("null-read", "3.11", "kernel-core", tmp_path / "crash") as crash:
+        core = Path(crash.gdb_args[-1])
+
+        def has_variables(*options: str) -> bool:
+            page = tmp_path / "page.html"
+            done = launcher.launch_by(launcher.command("report", core, "--html", page, "--json", *options, gdb=None))
+            assert done.status == 1, done
+            document = done.document()
+            notes = [code["code"] for code in document.get("note_codes", ())]
+            found = any(frame.get("locals") for frame in document["crash"]["stack"])
+            assert ("values-withheld" in notes) == (not found)
+            assert ("values of variables are left out of this file because the core" in page.read_text()) != found
+            return found
+
+        assert has_variables()
+        os.chown(core, 65534, 65534)
+        assert not has_variables()
+        assert has_variables("--values")

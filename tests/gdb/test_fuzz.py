@@ -8,26 +8,28 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
+from gdbext.inferior.protocol import Memory
 from tests.support import combinations, fuzzing
+from tests.support.fuzz_decoders import Call, DecoderSeed
 from tests.support.fuzz_seeds import FEW, HANGS, seeds
-from tests.support.fuzzing import FileSeed, Image, Seed
+from tests.support.fuzzing import FileSeed, Fuzzed, Image, Seed
 
 #: Seconds for damage that is the same at each commit, and for new damage.
 FIXED, FRESH = (120.0, 60.0) if combinations.LONG else (8.0, 4.0)
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Seed | FileSeed]]:
+def found(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Fuzzed]]:
     names = HANGS if combinations.LONG else FEW
-    with seeds(tuple(names), tmp_path_factory.mktemp("fuzz"), ("memory",)) as memory, seeds(
-            ("abba-stripped",), tmp_path_factory.mktemp("fuzz-files"), ("files",)) as files:
+    with seeds(tuple(names), tmp_path_factory.mktemp("fuzz"), ("memory", "decoders")) as memory, seeds(
+            ("abba-stripped",), tmp_path_factory.mktemp("fuzz-files"), ("files", "gdb")) as files:
         if not memory:
             pytest.skip("no core could be made")
         yield [*memory, *files]
 
 
 @pytest.mark.parametrize("damage", ["fixed", "fresh"])
-def test_damage_makes_no_exception_and_no_invalid_report(found: Sequence[Seed | FileSeed], damage: str) -> None:
+def test_damage_makes_no_exception_and_no_invalid_report(found: Sequence[Fuzzed], damage: str) -> None:
     number = 1 if damage == "fixed" else random.SystemRandom().randrange(1_000_000_000)
     made = fuzzing.run(found, number, 1_000_000, FIXED if damage == "fixed" else FRESH)
     assert made.images > 10
@@ -35,7 +37,7 @@ def test_damage_makes_no_exception_and_no_invalid_report(found: Sequence[Seed | 
         f"scripts/fuzz --seed {number}")
 
 
-def test_undamaged_seeds_have_their_reports(found: Sequence[Seed | FileSeed]) -> None:
+def test_undamaged_seeds_have_their_reports(found: Sequence[Fuzzed]) -> None:
     """The checks see a whole report: of most seeds one with a deadlock."""
     memory = [seed for seed in found if isinstance(seed, Seed)]
     assert [seed.check(Image(seed.name, "undamaged")) for seed in found] == [None] * len(found)
@@ -43,12 +45,13 @@ def test_undamaged_seeds_have_their_reports(found: Sequence[Seed | FileSeed]) ->
     assert all(seed.healthy.threads for seed in memory)
 
 
-def test_damage_is_noticed(found: Sequence[Seed | FileSeed]) -> None:
+def test_damage_is_noticed(found: Sequence[Fuzzed]) -> None:
     """Damaged memory changes reports, so a run without failures means something."""
-    assert sum(seed._check.different for seed in found) > len(found) * 2
+    reports = [seed for seed in found if isinstance(seed, (Seed, FileSeed))]
+    assert sum(seed._check.different for seed in reports) > len(reports) * 2
 
 
-def test_mistakes_of_gdbext_are_found(found: Sequence[Seed | FileSeed], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mistakes_of_gdbext_are_found(found: Sequence[Fuzzed], monkeypatch: pytest.MonkeyPatch) -> None:
     def mistaken(_target: object, budget: object) -> None:
         raise IndexError("list index out of range")
 
@@ -57,11 +60,20 @@ def test_mistakes_of_gdbext_are_found(found: Sequence[Seed | FileSeed], monkeypa
             pass
 
     image = found[0].image("1.1")
+    decoder = next(seed for seed in found if isinstance(seed, DecoderSeed))
     monkeypatch.setattr(fuzzing, "take_snapshot", mistaken)
     assert (found[0].check(image) or "").startswith("IndexError: list index")
     monkeypatch.setattr(fuzzing, "take_snapshot", endless)
     monkeypatch.setattr(fuzzing, "LONGEST", 0.1)
     assert (found[0].check(image) or "").startswith("Overtime: more than 0.1 s")
+
+    def careless(memory: Memory, address: int) -> int:
+        return [0][memory.read(address, 1)[0]]
+
+    address = next(address for address, page in decoder._memory._pages.items() if page and not page[0])
+    monkeypatch.setattr(decoder, "calls", [Call(careless, [decoder._memory, address])])
+    wrong = [decoder.check(decoder.image(f"1.{number}")) or "" for number in range(20)]
+    assert sum(each.startswith("IndexError: list index") for each in wrong) > 5
 
 
 def test_failure_is_reduced_to_the_change_that_matters() -> None:

@@ -5,15 +5,18 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support import combinations, cores, gdb_session, interpreters, roots, samples
+from tests.support import combinations, cores, gdb_session, interpreters, launcher, roots, samples
 from tests.support.interpreters import CHECKOUT
 from tests.support.report import Report
 from tests.support.samples import Sample
@@ -104,3 +107,44 @@ def test_attached_gdb_can_leave_objects_out(options: Sequence[str], shown: bool,
                           check=False)
     assert "needs threading.Lock" in done.stdout, done.stderr
     assert ("Account 'alice'" in done.stdout) == shown
+
+
+@pytest.fixture(scope="module")
+def of_another_user() -> Iterator[Sample]:
+    """The program, run by the user `nobody`."""
+    if os.geteuid() != 0 or shutil.which("setpriv") is None:
+        pytest.skip("only root starts programs as another user")
+    python, _ = interpreters.use("debian")
+    place = replace(samples.HERE, enter=("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"))
+    with tempfile.TemporaryDirectory(prefix="gdbext-user-") as name:
+        folder = Path(name)
+        folder.chmod(0o777)
+        program = shutil.copy(PROGRAM, folder)
+        with samples.running([python, program], folder, place=place) as running:
+            assert (Path(f"/proc/{running.pid}").stat().st_uid) == 65534
+            yield running
+
+
+NOTE = "values of variables are left out of this file because the process belongs to another user"
+
+
+@pytest.mark.parametrize("gdb", [("--gdb", gdb_session.executable()), ("--no-gdb",)])
+def test_values_of_another_user_are_in_no_file(gdb: Sequence[str], of_another_user: Sample, tmp_path: Path) -> None:
+    target, page = str(of_another_user.pid), tmp_path / "page.html"
+    # the verdict is a deadlock, which is status 1
+    for options, shown in (((), False), (("--values",), True)):
+        done = launcher.launch_by([*launcher.command("report", target, "--html", page, *options, gdb=None), *gdb])
+        assert done.status == 1, done
+        assert ("alice" in page.read_text(), "alice" in done.stdout) == (shown, shown)
+        assert (NOTE in page.read_text(), NOTE in done.stdout) == (not shown, not shown)
+        assert page.stat().st_mode & 0o777 == 0o600
+    with open(tmp_path / "report.json", "w+") as file:
+        argv = [*launcher.command("report", target, "--json", gdb=None), *gdb]
+        assert subprocess.run(argv, env=launcher.environment(), stdout=file, check=False).returncode == 1
+        file.seek(0)
+        document = json.load(file)
+    assert {lock["of_object"] for lock in document["locks"]} == {None}
+    assert [code["code"] for code in document["note_codes"]].count("values-withheld") == 1
+    assert gdb_session.violations(document) == []
+    # a pipe is not a file
+    assert "alice" in launcher.launch_by([*launcher.command("report", target, "--json", gdb=None), *gdb]).stdout

@@ -44,6 +44,11 @@ def core(loads: Sequence[tuple[int, int, int]], notes: bytes = b"", missing: int
     return data[:len(data) - missing]
 
 
+def process_information(user: int, group: int) -> bytes:
+    """The note of a process's user and group."""
+    return note(NT_PRPSINFO, struct.pack("<4BxxxxQII4i16s80s", 0, 0, 0, 0, 0, user, group, 1, 1, 1, 1, b"python", b""))
+
+
 def state(lwp: int, first: int, size: int = 336) -> bytes:
     """``struct elf_prstatus`` with ascending numbers as registers."""
     registers = struct.pack("<27Q", *range(first, first + 27))

@@ -14,7 +14,9 @@ import pytest
 
 from gdbext.launcher.snapshots.cores import prepare_core
 from tests.support import cores, crashes, interpreters, packages, samples, without_gdb
-from tests.support.fuzzing import FileSeed, Seed
+from tests.support.fuzz_decoders import DecoderSeed
+from tests.support.fuzz_gdb import GdbSeed, end_gdb
+from tests.support.fuzzing import SHARES, FileSeed, Fuzzed, Seed
 from tests.support.samples import SOURCES, Sample
 
 #: Where cores are kept if no other folder is named.
@@ -41,6 +43,10 @@ HANGS: dict[str, without_gdb.Start] = {
 CRASHES = {"wild": "3.11", "handle": "3.11", "underflow": "3.11", "overflow": "3.9", "race": "3.13t", "fatal": "3.11",
            "terminate": "3.11"}
 NAMES = (*HANGS, *(f"crash-{story}" for story in CRASHES))
+#: What can be damaged; see `seeds`.
+LAYERS = tuple(SHARES)
+#: Cores that GDB reads quickly.
+_FOR_GDB = ("abba-stripped", "locks-exit", "gather-stripped", "inlined", "rapids-3.9-stripped", "crash-fatal")
 #: A few that reach most decoders, for a short run.
 FEW = ("rapids-3.13", "locks-signals", "pylocks", "tasks", "free-threaded", "crash-handle")
 
@@ -74,13 +80,15 @@ def _made(name: str, place: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def seeds(names: Sequence[str], folder: Path, layers: Sequence[str] = ("memory",),
-          say: Callable[[str], None] = print) -> Iterator[list[Seed | FileSeed]]:
+          say: Callable[[str], None] = print) -> Iterator[list[Fuzzed]]:
     """The seeds of some cores.
 
-    :param layers: ``memory``: words in the memory of cores; ``files``: cores, executables and libraries.
+    :param layers: ``memory``: words in the memory of cores; ``decoders``: words that one call of a decoder reads;
+        ``files``: cores, executables and libraries; ``gdb``: cores that GDB reads.
     """
-    found: list[Seed | FileSeed] = []
+    found: list[Fuzzed] = []
     with contextlib.ExitStack() as opened:
+        opened.callback(end_gdb)
         copies = Path(opened.enter_context(tempfile.TemporaryDirectory(prefix="gdbext-fuzz-")))
         for name in names:
             core = make_core(name, folder)
@@ -88,8 +96,13 @@ def seeds(names: Sequence[str], folder: Path, layers: Sequence[str] = ("memory",
                 continue
             prepared = opened.enter_context(prepare_core(core, None, None, ()))
             assert prepared.core is not None
-            if "memory" in layers:
-                found.append(Seed(name, Path(prepared.core), prepared.executable, prepared.places))
+            gdb = "gdb" in layers and name in _FOR_GDB
+            if "memory" in layers or "decoders" in layers or gdb:
+                seed = Seed(name, Path(prepared.core), prepared.executable, prepared.places)
+                found += [seed] if "memory" in layers else []
+                found += [DecoderSeed(seed)] if "decoders" in layers else []
+                if gdb and prepared.executable is not None:
+                    found.append(GdbSeed(seed, Path(prepared.core), prepared.executable, prepared.places, copies))
             if "files" in layers:
                 libraries = [place for path, place in prepared.places.items() if "/libc.so" in path or "python" in path]
                 for damaged in (None, prepared.executable, *libraries[:2]):

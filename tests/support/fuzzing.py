@@ -7,9 +7,14 @@ one random generator, so an image is known by the seed, the number of the run an
 
 from __future__ import annotations
 
+import bisect
 import contextlib
 import copy
+import functools
+import gc
+import heapq
 import json
+import math
 import os
 import random
 import re
@@ -23,15 +28,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import FrameType
-from typing import Any, Optional
+from typing import Any, Optional, Protocol
+
+from jsonschema import Draft202012Validator
 
 from gdbext.commands.answer import answer, source_of_core
 from gdbext.direct.core import CoreTarget
+from gdbext.direct.source_lines import SourceLines
+from gdbext.dwarf.sections import Budget as DebugBudget
 from gdbext.elf.core_memory import CoreMemory
 from gdbext.elf.headers import Read, opened_file
 from gdbext.errors import GdbextError, MemoryUnreadable
 from gdbext.inferior.budget import Budget
-from gdbext.inferior.cache import PAGE, CachedMemory
+from gdbext.inferior.cache import PAGE, CachedMemory, read_available
 from gdbext.inferior.protocol import Memory, ThreadRef
 from gdbext.model import Report
 from gdbext.render.html import html_page
@@ -47,6 +56,7 @@ LONGEST, MOST_MEMORY = 10.0, 2 << 30
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 #: Text that no terminal, file or page may get as it is.
 _TEXTS = (b"\xff\xfe\x1b[2J\x9b\xc2\x85", b"</script><b>", b"\xe2\x80\xae\xed\xa0\x80\n\r\0")
+_NUMBER = re.compile(r"0x[0-9a-f]+|\d+")
 _TOP = 1 << 64
 _WORD = struct.Struct("<Q")
 
@@ -129,6 +139,14 @@ class _Target(CoreTarget):
         return {name: self.damaged.get((thread.number, name), value) for name, value in found.items()}
 
 
+class _Lines(SourceLines):
+    """Source lines that all images of a seed share, without a bound on their time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._budget = DebugBudget(math.inf)
+
+
 class Seed:
     """A core that is read again and again, each time with other damage.
 
@@ -136,27 +154,42 @@ class Seed:
     :param executable: as in `CoreTarget`; so are `places`.
     """
 
+    layer = "memory"
+
     def __init__(self, name: str, core: Path, executable: str | None, places: Mapping[str, str]) -> None:
         self.name = name
         self._target = _Target(str(core), executable, places)
+        self._target._lines = _Lines()
         self._target.modules()
+        contents = self._target._contents
+        self._loads, self._starts = contents._loads, contents._starts
         under: CachedMemory = self._target.memory  # type: ignore[assignment]
-        self._raw = under._memory
-        recording = _Recording(self._raw)
+        self.raw = under._memory
+        recording = _Recording(self.raw)
         self._check = Check(self)
-        self.healthy = self._check.report(self._with(recording, {}))
-        self._pages = dict(recording._pages)
+        self.healthy = self.healthy_report(recording)
+        self.pages = dict(recording._pages)
         writable = [region for region in self._target.regions() if region.allows("w")]
         self._hot = [(address, size) for address, size in recording.read_words if size > 0
                      and any(region.start <= address < region.end for region in writable)]
         self._cold = [each for each in recording.read_words if each[1] > 0]
-        self._readable = [page for page, data in self._pages.items() if data is not None]
+        self._readable = [page for page, data in self.pages.items() if data is not None]
         self._registers = {(thread.number, name): value for thread in self._target.threads()
                            for name, value in self._target._registers(thread).items()}
         #: Numbers and addresses by which memory may name a living thread.
         self.identities = {value for thread in self.healthy.threads for value in (
             thread.lwp, thread.tid, thread.tstate) if value} | {
             value for (_, name), value in self._registers.items() if name == "fs_base"}
+
+    def healthy_report(self, memory: Memory) -> Report:
+        """The report of the core without damage, made from a memory."""
+        return self._check.report(self._with(memory, {}))
+
+    def names_a_thread(self, image: Image, address: int, size: int) -> bool:
+        """Whether damage makes words that name a living thread: a byte of an owner may name another owner."""
+        first = address & ~7
+        data = read_available(self.target(image).memory, first, (address + size + 7 & ~7) - first)
+        return size == PAGE or _names_a_thread(data, self.identities)
 
     def _with(self, memory: Memory, registers: Mapping[tuple[int, str], int]) -> _Target:
         target = copy.copy(self._target)
@@ -166,8 +199,8 @@ class Seed:
 
     def target(self, image: Image) -> CoreTarget:
         """The core with the damage of an image."""
-        memory = CachedMemory(_Damaged(self._raw, image.gone) if image.gone else self._raw)
-        pages = memory._pages = {} if image.budget is not None else dict(self._pages)
+        memory = CachedMemory(_Damaged(self.raw, image.gone) if image.gone else self.raw)
+        pages = memory._pages = {} if image.budget is not None else dict(self.pages)
         for address, data in image.patches:
             while data:
                 first = address & ~(PAGE - 1)
@@ -183,6 +216,14 @@ class Seed:
     def check(self, image: Image) -> str | None:
         """Take a snapshot of an image; return what is wrong with it, None if nothing is."""
         return self._check(image, lambda: self.target(image))
+
+    def offset(self, address: int) -> int | None:
+        """The offset in the core of a byte of memory; None if the core lacks it."""
+        index = bisect.bisect_right(self._starts, address) - 1
+        if index < 0:
+            return None
+        start, kept, offset = self._loads[index]
+        return offset + address - start if address < start + kept else None
 
     # -- damage ----------------------------------------------------------------------------------------------------
 
@@ -202,24 +243,30 @@ class Seed:
             elif kind < 0.14:
                 patches.append(self._page(chance))
             else:
-                patches.append(self._word(chance))
+                words = self._hot if chance.random() < 0.9 and self._hot else self._cold
+                patches.append(self.word(chance, words, lambda page: self.pages.get(page) or bytes(PAGE)))
         if chance.random() < 0.1:  # nothing is damaged, but not all is read
-            return Image(self.name, number, budget=chance.randrange(len(self._pages)) * PAGE)
+            return Image(self.name, number, budget=chance.randrange(len(self.pages)) * PAGE)
         return Image(self.name, number, patches, gone, registers)
 
     def _page(self, chance: random.Random) -> tuple[int, bytes]:
         page = chance.choice(self._hot)[0] & ~(PAGE - 1)
-        other = self._pages.get(chance.choice(self._readable)) or b""
+        other = self.pages.get(chance.choice(self._readable)) or b""
         return page, chance.choice((bytes(PAGE), b"\xff" * PAGE, chance.randbytes(PAGE), other,
                                     page.to_bytes(8, "little") * (PAGE // 8)))
 
-    def _word(self, chance: random.Random) -> tuple[int, bytes]:
-        address, size = chance.choice(self._hot if chance.random() < 0.9 and self._hot else self._cold)
+    def word(self, chance: random.Random, words: Sequence[tuple[int, int]],
+             page: Callable[[int], bytes]) -> tuple[int, bytes]:
+        """Damage one of some words.
+
+        :param words: addresses and sizes.
+        :param page: reads the page at an address.
+        """
+        address, size = chance.choice(words)
         if size > 8:
             address += chance.randrange(size // 8) * 8
         width = min(size, 8) if size in (1, 2, 4) else chance.choice((8, 8, 8, 4, 1))
-        page = self._pages.get(address & ~(PAGE - 1)) or bytes(PAGE)
-        old = int.from_bytes(page[address % PAGE:address % PAGE + width], "little")
+        old = int.from_bytes(page(address & ~(PAGE - 1))[address % PAGE:address % PAGE + width], "little")
         if chance.random() < 0.05:
             return address, chance.choice((*_TEXTS, chance.randbytes(16)))
         value = self._value(chance, old, address)
@@ -241,7 +288,7 @@ class Seed:
             return old + chance.choice((1, -1, 8, -8, 16, PAGE, -PAGE, 1 << 20, 1 << 30))
         if kind == 7:
             return chance.choice((1 << 10, 1 << 16, 1 << 20, 1 << 24, 1 << 30, 100, 2, 3))
-        page = self._pages.get(chance.choice(self._readable)) or bytes(PAGE)
+        page = self.pages.get(chance.choice(self._readable)) or bytes(PAGE)
         return _WORD.unpack_from(page, chance.randrange(PAGE // 8) * 8)[0]  # type: ignore[no-any-return]
 
 
@@ -266,6 +313,8 @@ class FileSeed:
     :param folder: where the copy is made.
     """
 
+    layer = "files"
+
     def __init__(self, name: str, core: Path, executable: str | None, places: Mapping[str, str],
                  damaged: str | None, folder: Path) -> None:
         self.name, self._executable, self._places, self._damaged = name, executable, places, damaged
@@ -275,6 +324,7 @@ class FileSeed:
         self._most: int | None = None
         self._check = Check(None)
         self._file: int | None = None
+        self._lines = _Lines()
         if damaged is None:
             self._core = folder / f"{name.replace(':', '-')}.{os.getpid()}"
             shutil.copyfile(core, self._core)
@@ -289,7 +339,10 @@ class FileSeed:
             self._check.report(self._target())
 
     def _target(self) -> CoreTarget:
-        return _DamagedFiles(str(self._core), self._executable, self._places, self._overlaid)
+        target = _DamagedFiles(str(self._core), self._executable, self._places, self._overlaid)
+        if self._damaged is None:  # the files are those of all images
+            target._lines = self._lines
+        return target
 
     def _overlaid(self, place: str, read: Read) -> Read:
         if place != self._damaged:
@@ -330,18 +383,56 @@ class FileSeed:
         if self._file is None:
             self._patches, self._most = image.patches, min(image.gone, default=None)
             return self._check(image, self._target)
+        with self.damaged(image):
+            return self._check(image, self._target)
+
+    @contextlib.contextmanager
+    def damaged(self, image: Image) -> Iterator[Path]:
+        """The core with the damage of an image."""
+        assert self._file is not None
         before = [(at, os.pread(self._file, len(data), at)) for at, data in image.patches]
         try:
             for at, data in image.patches:
                 os.pwrite(self._file, data, at)
             if image.gone:
                 os.truncate(self._file, min(image.gone))
-            return self._check(image, self._target)
+            yield self._core
         finally:
             if image.gone:
                 shutil.copyfile(self._own, self._core)
             for at, data in reversed(before):
                 os.pwrite(self._file, data, at)
+
+
+class _Schema:
+    """Finds what violates the schema in documents that mostly have the same members."""
+
+    def __init__(self) -> None:
+        members: dict[str, Any] = gdb_session.validator().schema["properties"]
+        self._items = {name: Draft202012Validator(part["items"]) for name, part in members.items() if "items" in part}
+        whole = {**gdb_session.validator().schema, "properties": {
+            name: {rule: value for rule, value in part.items() if rule != "items"} for name, part in members.items()}}
+        self._whole = Draft202012Validator(whole)
+        self._valid: set[int] = set()
+
+    def violations(self, document: dict[str, Any]) -> list[str]:
+        """The violations in a document, one line each. An item of a list that was valid once is valid."""
+        wrong = [error.message for error in self._whole.iter_errors(document)]
+        for name, validator in self._items.items():
+            for item in document.get(name, ()):
+                key = hash((name, json.dumps(item)))
+                if key in self._valid:
+                    continue
+                found = [f"{name}{error.json_path[1:]}: {error.message}" for error in validator.iter_errors(item)]
+                wrong += found
+                if not found:
+                    self._valid.add(key)
+        return [each[:200] for each in wrong]
+
+
+@functools.cache
+def _schema() -> _Schema:
+    return _Schema()
 
 
 class Check:
@@ -362,7 +453,7 @@ class Check:
             except GdbextError:  # one line, no report
                 return None
             except (Overtime, Exception) as error:
-                return _trace(error)
+                return trace(error)
             finally:
                 if made is not None and self._seed is None:
                     made.close()
@@ -389,25 +480,33 @@ class Check:
         edges = _recorded_edges(report) - _recorded_edges(self._seed.healthy)
         if not edges or image.registers or image.gone:
             return None
-        if any(_names_a_thread(data, self._seed.identities) or len(data) == PAGE for _, data in image.patches):
+        if any(self._seed.names_a_thread(image, address, len(data)) for address, data in image.patches):
             return None
         return f"a recorded deadlock that memory does not have: {sorted(edges, key=str)}"
 
     def _shown(self, report: Report) -> str | None:
         try:
-            made = answer(report, None, source_of_core(None, lambda: None, anywhere=False), PLAIN, False, "full")
-            known = hash(made["text"])
-            if known in self._seen:
-                return None
-            self._seen.add(known)
-            self.different += 1
-            document = json.loads(json.dumps(made["document"]))
-            wrong = gdb_session.violations(document)
-            if wrong:
-                return f"the document violates its schema: {wrong[:3]}"
-            page = html_page([Shown("core", read_document(document))], "fuzz")
+            return self.wrong_in(answer(report, None, source_of_core(None, lambda: None, anywhere=False), PLAIN, False,
+                                        "full"))
         except (Overtime, Exception) as error:
-            return _trace(error)
+            return trace(error)
+
+    def wrong_in(self, made: Mapping[str, Any]) -> str | None:
+        """What is wrong with an answer, of which equal ones are checked once; None if nothing is."""
+        known = hash(made["text"])
+        if known in self._seen:
+            return None
+        self._seen.add(known)
+        self.different += 1
+        document = json.loads(json.dumps(made["document"]))
+        wrong = _schema().violations(document)
+        if wrong:
+            return f"the document violates its schema: {wrong[:3]}"
+        # a page with other numbers is made in the same way
+        shape, page = hash(_NUMBER.sub("0", made["text"])), ""
+        if shape not in self._seen:
+            self._seen.add(shape)
+            page = html_page([Shown("core", read_document(document))], "fuzz")
         for name, text in (("text", made["text"]), ("graph", made["dot"] or ""), ("page", page)):
             found = _CONTROLS.search(text)
             if found is not None:
@@ -434,7 +533,8 @@ def _names_a_thread(data: bytes, identities: set[int]) -> bool:
     return bool(words & identities) or any(word & (1 << 30) - 1 in identities for word in words)
 
 
-def _trace(error: BaseException) -> str:
+def trace(error: BaseException) -> str:
+    """What went wrong: the error and the last calls."""
     last = "".join(traceback.format_exception(type(error), error, error.__traceback__)[-6:])
     return f"{type(error).__name__}: {error}\n{last}"
 
@@ -484,6 +584,69 @@ def minimised(image: Image, fails: Callable[[Image], bool]) -> Image:
     return image
 
 
+#: The layers and their shares of the time.
+SHARES = {"memory": 4, "decoders": 2, "files": 1, "gdb": 1}
+
+
+class Fuzzed(Protocol):
+    """What images are made of: a core, a file, or the calls of decoders."""
+
+    name: str
+    #: What is damaged, one of `SHARES`.
+    layer: str
+
+    def image(self, number: str) -> Image:
+        """Make the image with a number."""
+
+    def check(self, image: Image) -> str | None:
+        """Return what is wrong with an image, None if nothing is."""
+
+
+class Turns:
+    """Chooses the seed whose share of the time was used least, so that cheap images are many.
+
+    The images of each seed have numbers of their own. So a run makes the same ones however long they take.
+
+    :param number: the number of the run.
+    :param first: the number of the first image of each seed.
+    :param step: the difference between the numbers of two images of a seed.
+    """
+
+    def __init__(self, seeds: Sequence[Fuzzed], number: int, first: int = 0, step: int = 1) -> None:
+        self._seeds, self._number, self._first, self._step = seeds, number, first, step
+        layers = [seed.layer for seed in seeds]
+        self._share = [layers.count(layer) / SHARES[layer] for layer in layers]
+        self._done = [0] * len(seeds)
+        self._order = [(0.0, index) for index in range(len(seeds))]
+        self._began = time.monotonic()
+
+    def next(self) -> tuple[int, str]:
+        """The index of the next seed and the number of its image."""
+        index = self._order[0][1]
+        self._began = time.monotonic()
+        return index, f"{self._number}.{self._first + self._done[index] * self._step}"
+
+    def checked(self) -> None:
+        """Count the image of `next`."""
+        used, index = self._order[0]
+        self._done[index] += 1
+        heapq.heapreplace(self._order, (used + (time.monotonic() - self._began) * self._share[index], index))
+
+    def images(self) -> dict[str, int]:
+        """The number of images of each layer."""
+        found: dict[str, int] = {}
+        for seed, done in zip(self._seeds, self._done):
+            found[seed.layer] = found.get(seed.layer, 0) + done
+        return found
+
+
+def settle() -> None:
+    """Have the garbage collector leave alone what all images share."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 50)
+
+
 @dataclass
 class Run:
     """What a run has found: the number of images, and the failures by their cause."""
@@ -493,18 +656,17 @@ class Run:
     failures: dict[str, tuple[Image, str]] = field(default_factory=dict)
 
 
-def run(seeds: Sequence[Seed | FileSeed], number: int, images: int, seconds: float) -> Run:
-    """Check images of each seed in turn until there were so many, or so much time has passed.
+def run(seeds: Sequence[Fuzzed], number: int, images: int, seconds: float) -> Run:
+    """Check images of the seeds until there were so many, or so much time has passed.
 
     :param number: the number of the run, from which all damage is made.
     """
-    began, found = time.monotonic(), Run()
-    for index in range(images):
-        if time.monotonic() - began > seconds:
-            break
-        seed = seeds[index % len(seeds)]
-        image = seed.image(f"{number}.{index}")
-        what = seed.check(image)
+    began, found, turns = time.monotonic(), Run(), Turns(seeds, number)
+    while found.images < images and time.monotonic() - began < seconds:
+        index, at = turns.next()
+        image = seeds[index].image(at)
+        what = seeds[index].check(image)
+        turns.checked()
         found.images += 1
         if what is not None:
             found.failures.setdefault(kind_of_failure(what), (image, what))

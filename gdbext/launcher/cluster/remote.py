@@ -230,7 +230,7 @@ def as_json(target: Target, options: Options) -> dict[str, Any]:
     """The argument of `snapshot_here`; paths are absolute, since it runs in another folder."""
     parts: dict[str, Any] = json.loads(json.dumps({"target": asdict(target), "options": asdict(options)},
                                                   default=os.path.abspath))
-    for name, value in (("object_names", True), ("max_pause", Options().max_pause)):
+    for name, value in (("object_names", True), ("values_of_others", False), ("max_pause", Options().max_pause)):
         if parts["options"][name] == value:
             del parts["options"][name]  # the default; an earlier version there does not know the option
     return parts

@@ -16,6 +16,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any
 
+from gdbext.launcher.cli import shows_values
 from gdbext.launcher.cluster.answers import checked_place
 from gdbext.launcher.cluster.page import Process, Survey
 from gdbext.launcher.cluster.remote import (
@@ -271,7 +272,8 @@ def _checked(place: object, who: str) -> Mapping[str, Any]:
 def wanted(process: Process, options: argparse.Namespace) -> dict[str, Any]:
     """The argument of `snapshot_here`."""
     return as_json(Target(pid=process.pid), Options(gdb=options.gdb, timeout=options.timeout,
-                                                          object_names=options.object_names))
+                                                    object_names=options.object_names,
+                                                    values_of_others=shows_values(options)))
 
 
 async def snapshot_from_here(process: Process, options: argparse.Namespace) -> None:

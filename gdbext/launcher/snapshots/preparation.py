@@ -16,6 +16,7 @@ class Preparation:
     GDB commands; `executable` is a path. GDB must inherit `descriptors`, to which these names refer. `notes` are for
     the reader of the report. `temporary` says that files must be removed after GDB has ended. `places` has the paths on
     this machine of a core's files, by their paths in the core; they are for snapshots without GDB.
+    `is_anothers` says that the target belongs to another user.
     """
 
     settings: tuple[str, ...] = ()
@@ -25,3 +26,4 @@ class Preparation:
     notes: tuple[str, ...] = ()
     temporary: bool = False
     places: Mapping[str, str] = field(default_factory=dict)
+    is_anothers: bool = False

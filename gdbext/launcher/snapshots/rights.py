@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from gdbext.elf.core_file import read_core_file
 from gdbext.launcher.proc_files import process_name, status_field
 
 #: Bits of capability sets. Source: Linux 6.1 include/uapi/linux/capability.h.
@@ -40,6 +41,18 @@ def why_not_traced(pid: int) -> tuple[str, str]:
                 GIVE_CAPABILITY)
     return (f"{what}: it has more rights than you, or has made itself undumpable",
             "run gdbext as root (sudo), in the container of the process or on its host")
+
+
+def process_is_anothers(pid: int) -> bool:
+    """Whether a process runs with the rights of another user, or was started by another user."""
+    users = (status_field(pid, "Uid") or "").split()
+    return bool(set(users) - {str(os.geteuid())})
+
+
+def core_is_anothers(path: str) -> bool:
+    """Whether a core belongs to another user: the file, or the process that it was made of."""
+    core = read_core_file(path)
+    return core is not None and bool({core.owner, core.user} - {os.geteuid(), None})
 
 
 def ptrace_scope() -> int | None:

@@ -19,6 +19,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -29,7 +30,7 @@ from gdbext.launcher.snapshots.cores import prepare_core
 from gdbext.launcher.snapshots.direct import TooSlow, end_direct, read_without_gdb
 from gdbext.launcher.snapshots.finding import HOME, environment, find_gdb, names_gdb, probe
 from gdbext.launcher.snapshots.preparation import Preparation
-from gdbext.launcher.snapshots.rights import why_not_traced
+from gdbext.launcher.snapshots.rights import core_is_anothers, process_is_anothers, why_not_traced
 from gdbext.launcher.snapshots.said import last_line, memory_hint
 from gdbext.launcher.status import NO_ANSWER, NO_GDB, NoGdb, Unreadable
 from gdbext.model import Report
@@ -89,7 +90,9 @@ class Options:
     `gdb` is a file or a name on ``$PATH``; `timeout` is in seconds. `sysroot` is the folder that holds the target's
     files under their own paths, `search` are folders that may hold them anywhere. With `debuginfod` GDB asks servers
     for symbols. `each` shows each thread by itself, `stacks` is ``full``, ``top`` or ``none``, `width` is the columns
-    of a line. With `object_names` an object that has a lock is named by the value of an attribute. With `without_gdb`
+    of a line. With `object_names` an object that has a lock is named by the value of an attribute. Without
+    `values_of_others` these values and those of variables are left out if the target belongs to another user. With
+    `without_gdb`
     processes and cores are read without GDB; if that is so, `may_stop` says whether threads of a process may be stopped
     for a moment. A process is paused for at most `max_pause` seconds.
     """
@@ -104,6 +107,7 @@ class Options:
     colour: bool = False
     width: int | None = None
     object_names: bool = True
+    values_of_others: bool = False
     without_gdb: bool = False
     may_stop: bool = True
     max_pause: float = 10.0
@@ -224,12 +228,18 @@ def _read_without_gdb(target: Target, options: Options, preparation: Preparation
     answer = read_without_gdb(target.name, {
         "pid": target.pid, "may_stop": options.may_stop, "executable": preparation.executable,
         "places": dict(preparation.places), "may_defer": may_defer, "each": options.each, "stacks": options.stacks,
-        "colour": options.colour, "width": options.width, "object_names": options.object_names,
+        "colour": options.colour, "width": options.width, **_values(options, preparation),
         "seconds": options.timeout * _READING, "max_pause": options.max_pause},
         preparation.descriptors[0] if target.core is not None else None, options.timeout)
     if "denied" in answer and target.pid is not None:
         raise Unreadable(*why_not_traced(target.pid))
     return answer
+
+
+def _values(options: Options, preparation: Preparation) -> Mapping[str, bool]:
+    """Which values a report has, as members of a request."""
+    withheld = preparation.is_anothers and not options.values_of_others
+    return {"object_names": options.object_names and not withheld, "withhold_values": withheld}
 
 
 @contextlib.contextmanager
@@ -239,11 +249,11 @@ def prepared(target: Target, options: Options) -> Iterator[Preparation]:
     :raises Unreadable: the target cannot be read.
     """
     if target.pid is not None:
-        yield prepare_process(target.pid, options.sysroot)
+        yield replace(prepare_process(target.pid, options.sysroot), is_anothers=process_is_anothers(target.pid))
         return
     assert target.core is not None
     with prepare_core(target.core, target.executable, options.sysroot, options.search) as preparation:
-        yield preparation
+        yield replace(preparation, is_anothers=preparation.core is not None and core_is_anothers(preparation.core))
 
 
 def settings(options: Options, preparation: Preparation) -> tuple[str, ...]:
@@ -285,7 +295,7 @@ class _Run:
                 "parent": os.getpid(), "pid": target.pid, "core": preparation.core,
                 "executable": preparation.executable, "settings": settings(options, preparation),
                 "each": options.each, "stacks": options.stacks, "colour": options.colour, "width": options.width,
-                "object_names": options.object_names, "paused_before": self.paused_before,
+                "paused_before": self.paused_before, **_values(options, preparation),
                 "max_pause": min(options.max_pause, options.timeout * _READING),
                 "seconds": options.timeout * _READING,
             }).encode())

@@ -30,6 +30,7 @@ from tests.support.fake_core import (
     header,
     mapped,
     note,
+    process_information,
     segment,
     state,
 )
@@ -265,10 +266,6 @@ def test_read_core_file_when_damaged_raises_nothing(tmp_path: Path, seed: int) -
 
 
 # -- user and group ------------------------------------------------------------------------------------------
-
-def process_information(user: int, group: int) -> bytes:
-    return note(NT_PRPSINFO, struct.pack("<4BxxxxQII4i16s80s", 0, 0, 0, 0, 0, user, group, 1, 1, 1, 1, b"python", b""))
-
 
 @pytest.mark.parametrize(("notes", "expected"), [
     (process_information(1000, 100), (1000, 100)), (process_information(0, 0), (0, 0)), (b"", (None, 0)),

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,7 @@ from gdbext.launcher import cli
 from gdbext.launcher.snapshots.snapshot import Options, Snapshot, Target
 from gdbext.launcher.status import NO_ANSWER, NO_GDB
 from gdbext.launcher.verbs import completion, report
+from gdbext.render.shown import Shown
 from tests.support.interpreters import CHECKOUT
 
 VERBS = ("report", "attach", "triage", "dask", "run", "watch", "install", "doctor", "completion")
@@ -346,3 +349,22 @@ def test_no_stop_means_no_gdb(targets_and_options: list[tuple[Target, Options]],
     assert (options.without_gdb, options.may_stop) == (True, False)
     assert cli.main(["report", "5", "--no-stop", "--gdb", "gdb"]) == 2
     assert "leave out one of --gdb and --no-stop" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("arguments", "shown"), [
+    ((), True), (("--html", "page"), False), (("--dot", "graph"), False), (("--html", "page", "--values"), True)])
+def test_values_of_others_are_shown_unless_a_file_gets_them(
+        arguments: Sequence[str], shown: bool, targets_and_options: list[tuple[Target, Options]],
+        capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(Snapshot, "for_page", lambda self: Shown("process 5", None, "no answer"))
+    assert cli.main(["report", str(os.getpid()), *arguments]) == 1
+    ((_, options),) = targets_and_options
+    assert options.values_of_others == shown
+
+
+def test_standard_output_may_be_a_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    with open(tmp_path / "out", "w") as file:
+        monkeypatch.setattr(sys, "stdout", file)
+        assert not cli.shows_values(argparse.Namespace(values_of_others=False))
+        assert cli.shows_values(argparse.Namespace(values_of_others=True))
