@@ -22,7 +22,6 @@ from gdbext.model import (
     RECORDED,
     Crash,
     Deadlock,
-    Greenlet,
     Local,
     Lock,
     MixedStack,
@@ -46,6 +45,7 @@ from gdbext.threads.restarted import find_restarted_waits
 from gdbext.threads.site import Sites
 from gdbext.threads.threads import SeenThread, read_threads
 from gdbext.verdict.doubts import standstill, why_no_verdict, why_unknown_holders
+from gdbext.verdict.greenlets import GreenletGraph, judge_greenlets
 from gdbext.verdict.tasks import AsyncioTasks, find_tasks
 from gdbext.verdict.wait_for import find_deadlocks
 from gdbext.waits.context import Context, read_context
@@ -179,9 +179,9 @@ class Snapshot:
                           self._python.asyncio, self._findings)
 
     @functools.cached_property
-    def greenlets(self) -> tuple[Greenlet, ...]:
+    def greenlets(self) -> GreenletGraph:
         """The greenlets of the package `greenlet`. A report made afterwards includes what could not be read of them."""
-        return find_greenlets(self._python, self._findings)
+        return judge_greenlets(self._context, find_greenlets(self._python, self._findings))
 
     def judged_report(self, stacks: Callable[[Thread], bool]) -> Report:
         """Make the report with all that its verdict rests on: tasks, greenlets, stacks where no lock explains it.
@@ -191,7 +191,7 @@ class Snapshot:
         asyncio, greenlets = self.tasks(), self.greenlets
         report = self.report(stacks if self._deadlocks else lambda thread: True)
         return replace(report, event_loops=asyncio.loops, tasks=asyncio.tasks, task_cycles=asyncio.cycles,
-                       greenlets=greenlets)
+                       greenlets=greenlets.greenlets, greenlet_cycles=greenlets.cycles)
 
     def report(self, stacks: Callable[[Thread], bool], looked_up: Lock | None = None) -> Report:
         """Make the report.

@@ -21,6 +21,8 @@ from typing import Final
 
 from gdbext.cpython.collected import find_tracked
 from gdbext.cpython.frames import FrameReader, RawFrame
+from gdbext.cpython.gevent import Gevent
+from gdbext.cpython.gevent_objects import GeventObjects
 from gdbext.cpython.objects import Objects
 from gdbext.errors import CorruptStructure, UnknownLayout, if_unreadable
 from gdbext.glibc.thread_local import first_words
@@ -29,6 +31,7 @@ from gdbext.inferior.protocol import Memory
 from gdbext.layout.table import Layouts
 from gdbext.model import GreenletStatus
 from gdbext.record import record
+from gdbext.remembered import remembered
 
 #: Most greenlets of one interpreter.
 MAX_GREENLETS = 100_000
@@ -94,6 +97,8 @@ class GreenletReader:
         self._runtime = runtime
         self._tstates = tstates
         self._version = layouts.version_tuple[:2]
+        #: gevent's other objects, once the greenlets have been read.
+        self.gevent = Gevent(memory, objects, {}, ())
 
     @cached_property
     @if_unreadable(0)
@@ -125,12 +130,24 @@ class GreenletReader:
         kind = self._objects.dict_get(self._objects.read_member("PyModuleObject", self._module, "md_dict"), _TYPE)
         if not kind or not self._objects.makes_types(self._objects.type_address(kind)):
             raise CorruptStructure(self._module, "greenlet's module has no type of greenlets")
-        found = find_tracked(self._memory, self._module, self._heads(), lambda each: self._derives(each, kind))
+        gevent = GeventObjects(self._memory, self._objects)
+        tracked = find_tracked(self._memory, self._module, self._heads(),
+                               lambda each: self._derives(each, kind) or gevent.role(each) is not None)
+        found, roles = [], {}
+        for address in tracked:
+            each = self._objects.type_address(address)
+            role = gevent.role(each)
+            if role is not None:
+                roles[address] = role
+            if self._derives(each, kind):
+                found.append(address)
         if len(found) > MAX_GREENLETS:
             raise CorruptStructure(self._module, f"more than {MAX_GREENLETS:,} greenlets")
+        self.gevent = Gevent(self._memory, self._objects, roles, found)
         members = {address: self._members(address) for address in found}
         return self._together({address: each for address, each in members.items() if each is not None})
 
+    @remembered
     def stack(self, greenlet: Greenlet) -> list[RawFrame]:
         """The frames of a suspended greenlet, innermost first.
 
@@ -161,6 +178,7 @@ class GreenletReader:
             return self._runtime, self._runtime + self._layouts["_PyRuntimeState"].size
         return self._interpreter, self._interpreter + self._layouts["PyInterpreterState"].size
 
+    @remembered
     @if_unreadable(False)
     def _derives(self, kind: int, base: int) -> bool:
         return base in self._objects.base_types(kind)

@@ -126,8 +126,14 @@ class Objects:
         return self._c_string(self.read_member("PyMethodDef", definition, "ml_name"))
 
     def function_name(self, address: int) -> str | None:
-        """The name of a function written in Python; None for any other object."""
-        if self.type_name(address) != "function":
+        """The name of a function written in Python, or compiled by Cython; None for any other object.
+
+        A ``CyFunctionObject`` begins with a ``PyCFunctionObject`` (Cython 3.0 Cython/Utility/CythonFunction.c).
+        """
+        kind = self.type_name(address)
+        if kind.endswith("cython_function_or_method"):
+            return self.c_function_name(self.read_member("PyCFunctionObject", address, "m_ml"))
+        if kind != "function":
             return None
         return self.key_name(self.read_member("PyFunctionObject", address, "func_name"))
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 from gdbext.errors import MemoryUnreadable
-from gdbext.inferior.cache import PAGE, CachedMemory
+from gdbext.inferior.cache import BYPASS_PAGES, PAGE, CachedMemory
 from gdbext.inferior.protocol import Memory
 
 #: Most pages that are read in one go, and most pages of an image.
@@ -24,6 +24,10 @@ class ImageMemory(CachedMemory):
         self._image: frozenset[int] = frozenset()
         # the pages that were read before the budget was spent
         self._forgotten: set[int] = set()
+        # what was read past the cache: the hash of each range, by its address and size
+        self._past: dict[tuple[int, int], int] = {}
+        # ranges that do not count as changed, by their pages
+        self._ignored: dict[int, list[tuple[int, int]]] = {}
 
     def take(self, pages: Iterable[int]) -> None:
         """Read pages; all other pages are forgotten.
@@ -31,21 +35,69 @@ class ImageMemory(CachedMemory):
         :param pages: their addresses.
         """
         self._pages.clear()
-        for first, count in _runs(sorted(pages)[:_MOST_PAGES]):
+        self._past.clear()
+        self._pages.update(self._read_pages(sorted(pages)[:_MOST_PAGES]))
+        self._image = frozenset(self._pages)
+
+    def _read_pages(self, pages: Collection[int]) -> Iterator[tuple[int, bytes | None]]:
+        """Read pages in ascending order, those that follow each other together."""
+        for first, count in _runs(pages):
             try:
                 data = self._memory.read(first, count * PAGE)
             except MemoryUnreadable:
-                self._take_each(first, count)
-                continue
-            self._pages.update((first + at, data[at:at + PAGE]) for at in range(0, count * PAGE, PAGE))
-        self._image = frozenset(self._pages)
+                yield from ((at, self._read_page(at)) for at in range(first, first + count * PAGE, PAGE))
+            else:
+                yield from ((first + at, data[at:at + PAGE]) for at in range(0, count * PAGE, PAGE))
 
-    def _take_each(self, first: int, count: int) -> None:
-        for at in range(first, first + count * PAGE, PAGE):
+    def _read_page(self, at: int) -> bytes | None:
+        try:
+            return self._memory.read(at, PAGE)
+        except MemoryUnreadable:
+            return None
+
+    def _fetch(self, address: int, size: int) -> bytes:
+        data = super()._fetch(address, size)
+        if size >= PAGE * (BYPASS_PAGES - 1):
+            self._past[address, size] = hash(data)
+        return data
+
+    def ignore(self, address: int, size: int) -> None:
+        """Take a range for unchanged."""
+        end = address + size
+        for page in range(address & -PAGE, end, PAGE):
+            self._ignored.setdefault(page, []).append((max(address, page) - page, min(end, page + PAGE) - page))
+
+    def _without_ignored(self, page: int, data: bytes | None) -> bytes | None:
+        for start, end in self._ignored.get(page, ()):
+            data = data and data[:start] + bytes(end - start) + data[end:]
+        return data
+
+    def changed(self, may_change: Callable[[int], bool]) -> set[int]:
+        """Read pages again, except those of the image, and return the addresses of those that have changed.
+
+        :param may_change: says of a page whether it is worth reading.
+        """
+        again = sorted(at for at in self._pages if at not in self._image and may_change(at))
+        found = {at for at, data in self._read_pages(again)
+                 if data != self._pages[at] and self._without_ignored(at, data) != self._without_ignored(
+                     at, self._pages[at])}
+        for (address, size), was in self._past.items():
             try:
-                self._pages[at] = self._memory.read(at, PAGE)
+                if hash(self._memory.read(address, size)) != was:
+                    found.update(range(address & -PAGE, address + size, PAGE))
             except MemoryUnreadable:
-                self._pages[at] = None
+                found.add(address & -PAGE)
+        return found | self._forgotten
+
+    @property
+    def is_taken(self) -> bool:
+        """Whether there is an image."""
+        return bool(self._image)
+
+    def drop(self) -> None:
+        """Have no image: it does not show one moment."""
+        self._pages.clear()
+        self._image = frozenset()
 
     @property
     def used(self) -> Collection[int]:
@@ -60,9 +112,10 @@ class ImageMemory(CachedMemory):
     def later(self) -> set[int]:
         """The addresses of the pages that were read after the image."""
         used = {*self.used}
+        past = {at for address, size in self._past for at in range(address & -PAGE, address + size, PAGE)}
         if not self._image <= used:  # the cache was too small for them
-            return used
-        return used - self._image
+            return used | past
+        return used - self._image | past
 
 
 def _runs(pages: Collection[int]) -> Iterator[tuple[int, int]]:

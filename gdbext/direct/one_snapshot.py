@@ -19,8 +19,8 @@ from gdbext.render.source import SourceFiles
 from gdbext.render.style import Style
 from gdbext.snapshot import take_snapshot
 
-#: What is left out although GDB is there: it would take longer still.
-NOT_MORE = frozenset(("late-lines",))
+#: What is left out although GDB is there: it would take longer still, or end a thread's system call.
+NOT_MORE = frozenset(("late-lines", "unstopped"))
 
 
 @record

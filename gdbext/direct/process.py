@@ -1,11 +1,12 @@
 """A running process as a `Target`, read by /proc alone: it is not stopped.
 
 /proc has all that matters of a thread that sleeps: the system call, its arguments, the stack pointer and the program
-counter. Other threads are stopped for a moment, if that is allowed. `ProcessTarget.moved` says which threads have run
-while the process was read.
+counter. Other threads are stopped for a moment, if that is allowed. `ProcessTarget.changes` says whether what was read
+belongs together: the threads that have run meanwhile must sleep in the same calls, and while they do, memory must have
+the same contents.
 
-If some threads do not sleep long enough, the pages that matter are read together, at a moment when these threads sleep
-or are stopped (`gdbext.direct.image`). It does not matter what they do afterwards.
+The stacks of threads that do not sleep long enough for that are read at a moment when these threads sleep or are
+stopped (`gdbext.direct.image`), and other pages that they change too. It does not matter what they do afterwards.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ import contextlib
 import os
 import socket
 import time
-from collections.abc import Collection, Container, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 
 from gdbext import arch
@@ -24,7 +26,7 @@ from gdbext.direct.source_lines import SourceLines, replaced
 from gdbext.direct.stopping import StoppedThreads
 from gdbext.direct.symbols import LoadedFile
 from gdbext.direct.target import DirectTarget, kernel_code, loaded_file, named_modules
-from gdbext.direct.tasks import Task, read_tasks, robust_list
+from gdbext.direct.tasks import Task, read_runs, read_switches, read_tasks, robust_list
 from gdbext.elf.headers import Read, read_header
 from gdbext.elf.link_map import linked_files
 from gdbext.elf.mapped import mapped_modules
@@ -46,6 +48,8 @@ _LOOKS, _LOOKS_AT_RUNNING, _INTERVAL = 4, 20, 0.0005
 _ROUNDS = 10
 #: How often the image is taken until no thread has run meanwhile, and how long to wait in between, in seconds.
 _IMAGES, _BETWEEN = 20, 0.0003
+#: How often it is looked whether what was read belongs together.
+_CHECKS = 2
 #: The bytes of a stack that are part of the image: below the stack pointer, where a leaf function has data, and above.
 _BELOW, _ABOVE = 128, 1 << 14
 
@@ -62,14 +66,35 @@ _ENDED_BY_A_STOP = frozenset((
 class Way:
     """A way to read a process.
 
-    `moving` are the threads that do not sleep long enough, by TID; None for all. If there is an `image`, the pages at
-    these addresses are read while these threads sleep or are stopped. If `hold`, these threads are stopped until all is
-    read. If threads must not be stopped, they are left out instead.
+    `moving` are the threads that do not sleep long enough, by TID; None for all. Their stacks are read while they sleep
+    or are stopped, and with them the `image`, which are pages at these addresses. If `hold`, these threads are stopped
+    until all is read. If threads must not be stopped, they are left out instead.
     """
 
     moving: frozenset[int] | None = frozenset()
     image: frozenset[int] = frozenset()
     hold: bool = False
+
+
+@record
+class Changes:
+    """What has changed since a process was read.
+
+    `ran` are the threads that have run in between, by TID, and those that have begun or ended. Of these, `moved` are
+    not where they were, or ran even while memory was compared. `pages` are the addresses of pages that differ.
+    """
+
+    ran: frozenset[int] = frozenset()
+    moved: frozenset[int] = frozenset()
+    pages: frozenset[int] = frozenset()
+
+
+@record
+class _BriefStop:
+    """A sleeping thread was stopped for its registers: how often it had slept, and whether it slept until then."""
+
+    sleeps: int | None
+    slept_until: bool
 
 
 class ProcessTarget(DirectTarget):
@@ -99,14 +124,18 @@ class ProcessTarget(DirectTarget):
         self.stopped = StoppedThreads()
         # addresses of frames whose lines are not known yet
         self._without_lines: set[int] = set()
-        # threads that slept until they were stopped, for registers that /proc does not show, or did not
-        self._kept: dict[int, bool] = {}
+        # threads that were stopped for registers that /proc does not show, and then slept on
+        self._brief_stops: dict[int, _BriefStop] = {}
         # threads that must not be stopped, and do not sleep long enough
         self._moving = {*(way.moving or ())} if way.hold and not may_stop else set[int]()
         # the registers of threads that were stopped for a moment
         self._at_stop: dict[int, Mapping[str, int]] = {}
         # threads that are part of the image
-        self._in_image: set[int] = set()
+        self.imaged: frozenset[int] = frozenset()
+        # the stacks of sleeping threads that are not stopped, once that was tried, and why some have no more frames
+        self._has_unwound = False
+        self._unwound: dict[int, list[tuple[int, int]]] = {}
+        self._cut_short: dict[int, GdbextError] = {}
         try:
             self.executable: str | None = os.readlink(f"/proc/{pid}/exe")
             self._check_machine()
@@ -150,26 +179,29 @@ class ProcessTarget(DirectTarget):
         tasks = _settled_tasks(self.pid, looks=_LOOKS_AT_RUNNING)
         # a stop would end some system calls of a thread that sleeps now and then
         always_running = {tid for tid, task in tasks.items() if task.call is None}
+        runs = read_runs(self.pid, tasks)
+        moved = {*(way.moving or ()), *(tid for tid, task in tasks.items() if runs.get(tid) != task.runs)}
         for attempt in range(_IMAGES):
             if attempt and tasks.keys() != self._listed():
                 tasks = read_tasks(self.pid)
-            moving = {tid for tid, task in tasks.items() if task.call is None or tid in (way.moving or ())}
+            moving = {tid for tid, task in tasks.items() if task.call is None or tid in moved}
+            if not moving and not way.image:
+                break
             with self.stopped:
                 tasks.update(read_tasks(self.pid, moving))
                 always_running = {tid for tid in always_running if tid in tasks and tasks[tid].call is None}
                 if self._may_stop:
                     self._stop_running(always_running)
-                if not way.image:
-                    break
                 # what a thread changes until it is stopped contradicts what was read before
                 tasks.update(read_tasks(self.pid, moving - self._at_stop.keys()))
                 if not self._may_stop and attempt >= _IMAGES // 2:
                     self._moving = {tid for tid in moving if tasks[tid].call is None}
                     moving -= self._moving
                 if self._take_image(tasks, moving, way.image):
-                    self._in_image = moving
+                    self.imaged = frozenset(moving)
                     break
             self._at_stop.clear()
+            self._image.drop()
             time.sleep(_BETWEEN)
         return tasks
 
@@ -177,18 +209,24 @@ class ProcessTarget(DirectTarget):
         for tid in self.stopped.stop(running) if running else ():
             self._at_stop[tid] = self._cpu.user_registers(self.stopped.registers(tid))
 
-    def _take_image(self, tasks: Mapping[int, Task], moving: set[int], pages: Iterable[int]) -> bool:
+    def _take_image(self, tasks: Mapping[int, Task], moving: set[int], pages: Collection[int]) -> bool:
         """Take the image; return whether no thread has begun, ended or run meanwhile."""
         asleep = moving - self._at_stop.keys()
-        if any(tasks[tid].call is None for tid in asleep) or tasks.keys() != self._listed():
+        if any(tasks[tid].call is None for tid in asleep):
             return False
         stacks = [*(registers.get(self._cpu.STACK_POINTER, 0) for registers in self._at_stop.values()),
                   *(call.stack_pointer for call in (tasks[tid].call for tid in asleep) if call is not None)]
         self._image.take({*pages, *(page for stack in stacks if stack
                                     for page in range((stack - _BELOW) & -PAGE, stack + _ABOVE, PAGE))})
-        now = read_tasks(self.pid, asleep)
-        return tasks.keys() == self._listed() and all(
-            tid in now and now[tid].has_slept_since(tasks[tid]) for tid in asleep)
+        if not self._have_slept(tasks, asleep):
+            return False
+        # if nothing but the image counts, it must show the other threads at the same moment
+        return not pages or self._have_slept(tasks, tasks.keys() - moving - self._moving) and (
+            tasks.keys() == self._listed())
+
+    def _have_slept(self, tasks: Mapping[int, Task], tids: Collection[int]) -> bool:
+        runs = read_runs(self.pid, tids)
+        return all(tasks[tid].runs is not None and runs.get(tid) == tasks[tid].runs for tid in tids)
 
     def _listed(self) -> set[int]:
         return {int(name) for name in os.listdir(f"/proc/{self.pid}/task")}
@@ -243,43 +281,78 @@ class ProcessTarget(DirectTarget):
 
         :raises ThreadUnavailable: it cannot be stopped.
         """
-        task = self.tasks[thread.lwp]
         known = self._at_stop.get(thread.lwp)
         if known:
             return dict(known)
         if not self._may_stop:
-            raise ThreadUnavailable("the thread runs")
-        try:
-            is_late = thread.lwp not in self.stopped.current
-            if thread.lwp not in self.stopped.stop((thread.lwp,)):
-                raise ThreadUnavailable("the thread could not be stopped")
-            if is_late:
-                self._kept[thread.lwp] = self._slept_until_stopped(task)
-        except OSError as error:
-            raise ThreadUnavailable(f"the thread cannot be stopped: {error.strerror}") from None
-        found = self._cpu.user_registers(self.stopped.registers(thread.lwp))
+            runs = self.tasks[thread.lwp].call is None
+            raise ThreadUnavailable("the thread runs" if runs else "/proc does not show all registers of the thread")
+        if thread.lwp in self.stopped.current:
+            found = self._cpu.user_registers(self.stopped.registers(thread.lwp))
+        else:
+            self._stop_briefly((thread.lwp,))
+            found = dict(self._at_stop.get(thread.lwp, ()))
         if not found:
-            raise ThreadUnavailable("the thread has ended")
+            raise ThreadUnavailable("the thread could not be stopped")
         return found
 
-    def _slept_until_stopped(self, task: Task) -> bool:
-        """Whether a thread has slept since it was read, until it was stopped; the stop itself makes it run once."""
-        now = read_tasks(self.pid, (task.tid,)).get(task.tid)
-        # one that was woken before the stop has left its system call, or runs twice
-        return (task.call is not None and task.runs is not None and now is not None and now.runs is not None
-                and now.runs - task.runs <= 1 and now.call == task.call)
+    def _stop_briefly(self, threads: Collection[int]) -> None:
+        """Read all registers of threads, which are stopped together for that, and go on.
+
+        :raises ThreadUnavailable: they cannot be stopped.
+        """
+        # a stop is one sleep more, and also another thread's turn may be one run more
+        sleeps, runs = read_switches(self.pid, threads), read_runs(self.pid, threads)
+        try:
+            stopped = self.stopped.stop(threads)
+            now = read_switches(self.pid, stopped)
+            for tid in stopped:
+                task, before, after = self.tasks[tid], sleeps.get(tid), now.get(tid)
+                self._image.ignore(*self.stopped.kernel_area(tid))
+                found = self._at_stop[tid] = self._cpu.user_registers(self.stopped.registers(tid))
+                slept = (task.call is not None and task.runs is not None and runs.get(tid) == task.runs
+                         and before is not None and after is not None and after - before <= 1
+                         and all(found.get(name) == value
+                                 for name, value in self._cpu.sleeping_registers(task.call).items()
+                                 if name != self._cpu.RESULT))
+                self._brief_stops[tid] = _BriefStop(before, slept)
+        except OSError as error:
+            raise ThreadUnavailable(f"the thread cannot be stopped: {error.strerror}") from None
+        finally:
+            self.stopped.resume(threads)
 
     def robust_list(self, thread: ThreadRef) -> int | None:
         return robust_list(thread.lwp, self._robust_list) if self._robust_list is not None else None
 
     def unwind(self, thread: ThreadRef, limit: int) -> list[tuple[int, int]]:
-        asleep = self._asleep(self.tasks[thread.lwp])
-        if asleep is not None:
+        if not self._has_unwound and self._asleep(self.tasks[thread.lwp]) is not None:
+            self._has_unwound = True
+            self._unwind_sleepers(limit)
+        frames = self._unwound.get(thread.lwp)
+        if frames is None:
+            return super().unwind(thread, limit)
+        if thread.lwp in self._cut_short:
+            self._left_out.add("unstopped")
+            raise ThreadUnavailable(f"cut short after frame {len(frames) - 1}: {self._cut_short[thread.lwp]}")
+        return frames
+
+    def _unwind_sleepers(self, limit: int) -> None:
+        """Unwind the stacks of all threads that sleep, and stop those together that lack a register for it."""
+        lacking = set()
+        for tid, task in self.tasks.items():
+            asleep = self._asleep(task)
+            if asleep is None:
+                continue
             # the frames of signal handlers need no stop
             frames, error = self._unwind(asleep, limit)
-            if error is None:
-                return frames
-        return super().unwind(thread, limit)
+            if error is not None and not self._would_end(task):
+                lacking.add(tid)
+                continue
+            self._unwound[tid] = frames
+            if error is not None:
+                self._cut_short[tid] = error
+        if self._may_stop and lacking:
+            self._stop_briefly(lacking)
 
     def selected(self) -> int | None:
         return None
@@ -303,35 +376,70 @@ class ProcessTarget(DirectTarget):
 
     # -- what has changed ----------------------------------------------------------------------------------------
 
-    def moved(self) -> set[int]:
-        """The threads that have run since they were read, by TID, and those that began or ended.
+    def changes(self) -> Changes:
+        """What has changed since the process was read, so that the reads may not belong together."""
+        # the registers of these threads belong to another moment
+        moved = frozenset(tid for tid, stop in self._brief_stops.items() if not stop.slept_until)
+        if moved:
+            return Changes(moved, moved)
+        found = Changes()
+        for _ in range(_CHECKS):
+            try:
+                found = self._compare()
+            except OSError:  # the process has ended
+                return Changes(frozenset(self.tasks), frozenset(self.tasks))
+            if not found.moved and not found.pages:
+                break
+        return found
 
-        Threads that are stopped have not run, if they slept from when they were read until they were stopped.
-        """
-        try:
-            self._now = read_tasks(self.pid)
-        except OSError:  # the process has ended
-            return set(self.tasks)
-        in_image = self._in_image if not self._reads_after_image() else ()
-        same = {tid for tid, task in self._now.items() if tid in self.tasks and self._is_same(task, in_image)}
-        return (set(self._now) | set(self.tasks)) - same - self._moving
+    def _compare(self) -> Changes:
+        now = self._now = _settled_tasks(self.pid)
+        sleeps = read_switches(self.pid, self._brief_stops)
+        apart = self._moving | set(self.stopped.current)
+        came_or_went = now.keys() ^ self.tasks.keys()
+        ran = came_or_went | {tid for tid, task in now.items() if tid not in came_or_went and tid not in apart
+                              and not task.has_slept_since(self.tasks[tid])
+                              and not self._has_slept_but_for_a_stop(task, sleeps.get(tid))}
+        if self.is_whole:
+            ran -= self.imaged
+            return Changes(frozenset(ran), frozenset(ran))
+        if not ran:
+            return Changes()
+        pages = self._image.changed(self._may_change) if not self._moving else set[int]()
+        runs = read_runs(self.pid, now)
+        asleep = now.keys() - apart - self.imaged - came_or_went
+        moved = came_or_went | {tid for tid in asleep if now[tid].runs is None or runs.get(tid) != now[tid].runs
+                                or tid in ran and now[tid].call != self.tasks[tid].call}
+        return Changes(frozenset(ran), frozenset(moved), frozenset(pages))
 
-    def _is_same(self, task: Task, in_image: Container[int]) -> bool:
-        if task.tid in self._kept:  # its registers are those of the stop, also if its memory is in the image
-            return self._kept[task.tid]
-        return (task.tid in in_image or task.tid in self.stopped.current
-                or task.has_slept_since(self.tasks[task.tid]))
+    def _has_slept_but_for_a_stop(self, task: Task, sleeps: int | None) -> bool:
+        """Whether a thread that was stopped briefly has slept before, and sleeps in the same call again."""
+        stop, before, now = self._brief_stops.get(task.tid), self.tasks[task.tid].call, task.call
+        if stop is None or stop.sleeps is None or before is None or now is None or sleeps is None:
+            return False
+        if self._call_names.get(now.number) == "restart_syscall":  # its own number is lost
+            now = replace(now, number=before.number)
+        # one sleep was the stop
+        return now == before and sleeps - stop.sleeps <= 2
+
+    @property
+    def has_image(self) -> bool:
+        """Whether the image could be taken."""
+        return self._image.is_taken
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all memory that may change was read with the image."""
+        return self._image.is_taken and not any(map(self._may_change, self._image.later()))
+
+    def _may_change(self, page: int) -> bool:
+        region = self._space.find(page)
+        return region is None or region.allows("w") is not False
 
     @property
     def pages(self) -> frozenset[int]:
         """The addresses of the pages that were read."""
         return frozenset(self._image.used)
-
-    def _reads_after_image(self) -> bool:
-        """Whether memory that may change was read after the image."""
-        space = AddressSpace(self.regions())
-        return any(region is None or region.allows("w") is not False
-                   for region in map(space.find, self._image.later()))
 
     def waits_again(self, tid: int) -> bool:
         """Whether a thread that has moved is in the same call with the same callers again."""

@@ -15,10 +15,12 @@ import contextlib
 import ctypes
 import errno
 import os
+import struct
 import threading
 import time
 from collections.abc import Collection, Iterable
 
+_GET_RSEQ_CONFIGURATION, _RSEQ = 0x420F, struct.Struct("<Q4I")
 _GETREGSET, _SEIZE, _INTERRUPT, _DETACH = 0x4204, 0x4206, 0x4207, 17
 _NT_PRSTATUS = 1
 _WALL = 0x40000000
@@ -138,14 +140,25 @@ class StoppedThreads:
             return b""
         return data.raw[:vector.size]
 
-    def resume(self) -> None:
-        """Let all threads run again."""
-        for tid, number in self._stopped.items():
-            if not self._call(_DETACH, tid, 0, number):  # else it has ended
+    def kernel_area(self, tid: int) -> tuple[int, int]:
+        """Address and size of a stopped thread's ``struct rseq``, which the kernel changes when a thread moves.
+
+        Both are 0 if it has none, or if the kernel is older than 5.13. Source: Linux 6.1 include/uapi/linux/ptrace.h
+        (``struct ptrace_rseq_configuration``).
+        """
+        data = ctypes.create_string_buffer(_RSEQ.size)
+        if self._call(_GET_RSEQ_CONFIGURATION, tid, _RSEQ.size, ctypes.addressof(data)):
+            return 0, 0
+        address, size, _, _, _ = _RSEQ.unpack(data.raw)
+        return address, size if address else 0
+
+    def resume(self, threads: Iterable[int] | None = None) -> None:
+        """Let threads run again, all by default."""
+        for tid in self._stopped.keys() & set(threads) if threads is not None else [*self._stopped]:
+            if not self._call(_DETACH, tid, 0, self._stopped.pop(tid)):  # else it has ended
                 self._reaper.forget(tid)
-        self._seized -= self._stopped.keys()
-        self._stopped.clear()
-        if self._since is not None:
+            self._seized.discard(tid)
+        if self._since is not None and not self._stopped:
             self.seconds += time.monotonic() - self._since
             self._since = None
 

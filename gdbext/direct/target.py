@@ -32,7 +32,7 @@ from gdbext.model import ProblemKind
 from gdbext.remembered import remembered
 
 #: What a report may ask for that only a debugger knows. See `DirectTarget.left_out`.
-LEFT_OUT = ("instructions", "frames", "types", "variables", "lines", "late-lines")
+LEFT_OUT = ("instructions", "frames", "types", "variables", "lines", "late-lines", "unstopped")
 #: Source: Linux 6.1 include/uapi/linux/auxvec.h.
 _AT_SYSINFO_EHDR = 33
 #: The size of a return address in bytes.

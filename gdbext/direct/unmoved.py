@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator, Set
 from dataclasses import replace
 
-from gdbext.direct.process import ProcessTarget, Way
+from gdbext.direct.process import Changes, ProcessTarget, Way
 from gdbext.direct.source_lines import SourceLines
+from gdbext.direct.stopping import StoppedThreads
 from gdbext.errors import GdbextError, ThreadUnavailable
 from gdbext.inferior.budget import Budget
 from gdbext.model import Report
@@ -16,18 +18,19 @@ from gdbext.model.kinds import GIL
 from gdbext.snapshot import take_snapshot
 
 #: How often the process is read in each way until nothing has changed meanwhile.
-_WITHOUT_IMAGE, _WITH_IMAGE, _HELD = 1, 5, 2
+_WITHOUT_IMAGE, _WITH_IMAGE, _HELD = 1, 3, 2
 #: How long each attempt may take at least, in seconds.
 _LEAST = 0.2
 
 
 def read_unmoved(pid: int, may_stop: bool = True, object_names: bool = True, seconds: float = 30.0,
                  max_pause: float = 10.0) -> tuple[ProcessTarget, Report, GdbextError | None]:
-    """Read a running process.
+    """Read a running process, several times if what is read does not belong together.
 
-    If threads have run meanwhile, the pages that were read are read again at one moment when these threads sleep, or
-    are stopped if they never do. If that fails, they are stopped until all is read, and at last all threads are. If
-    threads must not be stopped, those that run are unreadable.
+    The pages that changed meanwhile are then read at one moment when the threads that run sleep, or are stopped if they
+    never do; all pages are if these threads have to do with locks that others wait for. If that fails, these threads
+    are stopped until all is read, and at last all threads are. If threads must not be stopped, those that run are
+    unreadable.
 
     :param may_stop: whether threads may be stopped for a moment.
     :param object_names: see `gdbext.snapshot.take_snapshot`.
@@ -38,13 +41,16 @@ def read_unmoved(pid: int, may_stop: bool = True, object_names: bool = True, sec
     :raises GdbextError: it cannot be read.
     :raises PermissionError: we may not read it.
     """
-    moving, pages, paused, lines = set[int](), set[int](), 0.0, SourceLines()
+    moving, pages, stops, lines = set[int](), set[int](), list[StoppedThreads](), SourceLines()
     end = time.monotonic() + seconds
     for way in _ways(moving, pages, may_stop):
         left = max(end - time.monotonic(), _LEAST)
-        budget = Budget(min(left, max(max_pause - paused, _LEAST)) if may_stop else left)
+        budget = Budget(min(left, max(max_pause - _total(stops), _LEAST)) if way.hold else left)
         target = ProcessTarget(pid, may_stop, way, lines)
-        with contextlib.closing(target), target.stopped as stopped, budget:
+        stops.append(target.stopped)
+        with contextlib.closing(target), target.stopped, budget:
+            if way.image and not target.has_image:
+                continue
             try:
                 snapshot = take_snapshot(target, object_names, budget)
             except ThreadUnavailable:  # all of them run
@@ -52,17 +58,24 @@ def read_unmoved(pid: int, may_stop: bool = True, object_names: bool = True, sec
                 pages |= target.pages
                 continue
             report = snapshot.judged_report(lambda thread: True)
-            moved = target.moved()
-            moved -= _kept_waiting(target, report, moved)
-        paused += stopped.seconds
-        if not moved:
+            changes = target.changes()
+            changes = _without(changes, _kept_waiting(target, report, changes))
+            is_apart = not target.is_whole and _take_part(report, target.imaged & changes.ran)
+        if not changes.moved and not changes.pages and not is_apart:
             report = target.add_lines(report)
-            report = replace(report, target=replace(report.target, paused=round(paused, 3)))
+            # a stop of less than a millisecond is a stop, too
+            paused = math.ceil(_total(stops) * 1000) / 1000
+            report = replace(report, target=replace(report.target, paused=paused))
             return target, report, snapshot.incomplete
-        moving |= moved
-        pages |= target.pages
+        moving |= changes.ran
+        # all pages can hardly be read together if there are many, and threads run often
+        pages |= target.pages if pages or _take_part(report, changes.ran) else changes.pages
     hint = "let GDB stop it: leave out --no-gdb" if may_stop else "let threads be stopped: leave out --no-stop"
     raise GdbextError(f"process {pid} changes faster than it can be read without GDB", hint)
+
+
+def _total(stops: Iterable[StoppedThreads]) -> float:
+    return sum(stop.seconds for stop in stops)
 
 
 def _ways(moving: set[int], pages: set[int], may_stop: bool) -> Iterator[Way]:
@@ -77,14 +90,32 @@ def _ways(moving: set[int], pages: set[int], may_stop: bool) -> Iterator[Way]:
         yield Way(None, hold=True)
 
 
-def _kept_waiting(target: ProcessTarget, report: Report, moved: set[int]) -> set[int]:
-    """The threads among those that have moved that cannot have left the wait that the report shows.
+def _take_part(report: Report, tids: Collection[int]) -> bool:
+    """Whether threads wait, or may hold what others wait for.
+
+    Their part in a report is that of another moment than what the others have read.
+    """
+    numbers = {thread.number for thread in report.threads if thread.lwp in tids}
+    waited_for = {thread.waits.lock for thread in report.threads if thread.waits is not None}
+    return (any(thread.waits is not None for thread in report.threads if thread.number in numbers)
+            or any(not numbers.isdisjoint((*lock.candidates, *(holder.thread for holder in lock.holders)))
+                   for lock in report.locks if lock.id in waited_for))
+
+
+def _kept_waiting(target: ProcessTarget, report: Report, changes: Changes) -> set[int]:
+    """The threads that have run but cannot have left the wait that the report shows.
 
     A thread that waits for the GIL wakes up every few milliseconds, and sleeps again if the GIL is still held. It was
     held all the time if its holder slept all the time.
     """
     tids = {thread.number: thread.lwp for thread in report.threads}
     slept = {lock.id for lock in report.locks if lock.kind == GIL and lock.holders
-             and not moved & {tids[holder.thread] for holder in lock.holders}}
-    return {thread.lwp for thread in report.threads if thread.lwp in moved and thread.waits is not None
+             and changes.ran.isdisjoint(tids[holder.thread] for holder in lock.holders)}
+    return {thread.lwp for thread in report.threads if thread.lwp in changes.ran and thread.waits is not None
             and thread.waits.lock in slept and target.waits_again(thread.lwp)}
+
+
+def _without(changes: Changes, tids: Set[int]) -> Changes:
+    """The changes if these threads count as if they had slept."""
+    ran = changes.ran - tids
+    return Changes(ran, changes.moved - tids, changes.pages if ran else frozenset())

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from gdbext.arch.protocol import Assignment, Exchange, Instruction, MemoryOperand
+from gdbext.arch.protocol import Instruction, MemoryOperand
 from gdbext.errors import GdbextError, if_unreadable
+from gdbext.holders.instruction_effects import InstructionEffects
 from gdbext.holders.lock_state import (
     CONSTANT,
     NO_EFFECT,
@@ -23,15 +24,12 @@ from gdbext.holders.lock_state import (
     in_both,
     meet,
 )
-from gdbext.holders.pairs import Inlined
 
 if TYPE_CHECKING:
     from gdbext.holders.lock_flow import LockFlow
 
 #: Bounds: separate parts of one function, entries of a jump table, rounds of the analysis for each block.
 _MAX_PARTS, _MAX_TABLE, _MAX_ROUNDS = 4, 512, 24
-#: Most locks that one call may acquire.
-_MAX_TAKEN = 8
 
 
 class TooLarge(GdbextError):
@@ -51,7 +49,7 @@ class Function:
 
     def __init__(self, flow: LockFlow, start: int, depth: int) -> None:
         self._flow = flow
-        self._depth = depth
+        self._effects = InstructionEffects(flow, depth)
         self._start = start
         self._code: dict[int, Instruction] = {}
         #: The first instructions of blocks; a block ends before the next one.
@@ -61,18 +59,14 @@ class Function:
         self._tables: set[int] = set()
         self._states: dict[int, State] = {}
         self._work: set[int] = set()
-        #: Recorded after all states are settled: the states at the exits, and the released locks.
+        #: Recorded after all states are settled: the states at the exits.
         self._settled = False
         self._exits: list[State] = []
-        self._released: list[tuple[int, Value | None]] = []
-        self._calls: list[tuple[int, int | None]] = []
         #: The blocks after each block, and those that a path to the function's end leads through.
         self._next: dict[int, set[int]] = {}
         self._ends: set[int] = set()
         self._returning: set[int] = set()
         self._at = start
-        #: The function that has acquired each lock, for messages.
-        self.acquired_by: dict[Value, int] = {}
 
     def settle(self) -> None:
         """Compute the state before each block, and add the parts and blocks that the states lead to."""
@@ -85,7 +79,9 @@ class Function:
             raise TooLarge("the function has too many parts")
         self._settled = True
         for address in sorted(self._states):
+            self._effects.block = address
             self._block(address)
+        self._effects.block = None
         self._returning = self._find_returning()
 
     def _find_returning(self) -> set[int]:
@@ -160,7 +156,7 @@ class Function:
         while at in self._code:
             instruction = self._code[at]
             is_taken = _is_taken(instruction, state)
-            is_last = instruction.kind == "call" and self._never_returns(self._called(instruction, state))
+            is_last = instruction.kind == "call" and self._never_returns(instruction, state)
             if is_taken is not False or instruction.kind != "jump":
                 self._step(instruction, state)
             if not instruction.falls_through or is_taken or is_last:
@@ -171,6 +167,10 @@ class Function:
             if at in self._leaders:
                 self._reach(at, state)
                 return
+
+    def _never_returns(self, call: Instruction, state: State) -> bool:
+        called = self._effects.called(call, state)
+        return called is not None and self._flow.never_returns(called)
 
     def _reach(self, address: int, state: State) -> None:
         if self._settled:
@@ -208,7 +208,14 @@ class Function:
         """The function that the call at a program counter calls."""
         call = next((each for each in self._code.values() if each.address <= pc < each.next_address), None)
         state = self.before(pc)
-        return self._called(call, state) if call is not None and call.kind == "call" and state is not None else None
+        if call is None or call.kind != "call" or state is None:
+            return None
+        return self._effects.called(call, state)
+
+    @property
+    def acquired_by(self) -> Mapping[Value, int]:
+        """The function that has acquired each lock, for messages."""
+        return self._effects.acquired_by
 
     def effect(self) -> Effect:
         """The effect of a call of the function when it has returned."""
@@ -225,7 +232,7 @@ class Function:
                      if isinstance(place, Value) and value in state.held and self._is_passed(place)}
             acquires = in_both(acquires, locks)
             guards = in_both(guards, words)
-        released = dict.fromkeys(lock for at, lock in self._released if at in self._returning)
+        released = dict.fromkeys(lock for at, lock in self._effects.released if at in self._returning)
         releases = tuple(value for value in released if value is not None and self._is_passed(value))
         unknown = any(value is None or not self._is_passed(value) for value in released)
         return Effect(acquires or {}, guards or {}, releases, unknown,
@@ -234,7 +241,7 @@ class Function:
 
     def calls(self) -> frozenset[int | None]:
         """The functions that it calls on paths that return; None is one among them if a call goes anywhere."""
-        return frozenset(called for at, called in self._calls if at in self._returning)
+        return frozenset(called for at, called in self._effects.calls if at in self._returning)
 
     def _taken(self) -> tuple[Taken, ...]:
         """The locks that the function may hold when it returns, in terms of its arguments."""
@@ -261,238 +268,16 @@ class Function:
         return (value.base[0] == ONLY or value.base == CONSTANT
                 or value.base[0] == "entry" and value.base[1] in self._flow.cpu.ARGUMENTS)
 
-    # -- one instruction -------------------------------------------------------------------------------------
+    # -- jumps and returns -----------------------------------------------------------------------------------
 
     def _step(self, instruction: Instruction, state: State) -> None:
-        """Change a state as an instruction does."""
-        if instruction.kind == "call":
-            self._call(instruction, state, self._called(instruction, state))
-        elif instruction.kind == "jump":
+        """Change a state as an instruction does, and continue where it leads."""
+        if instruction.kind == "jump":
             self._jump(instruction, state)
         elif instruction.kind == "return":
             self._exit(state)
-        elif instruction.comparison is not None:
-            self._compare(instruction, *instruction.comparison, state)
         else:
-            assignments = instruction.assignments()
-            for assignment in assignments or ():
-                self._assign(assignment, instruction, state)
-            if assignments is None:
-                self._other(instruction, state)
-
-    def _compare(self, instruction: Instruction, limit: object, compared: object, state: State) -> None:
-        state.flags()
-        part = instruction.part(instruction.operands[-1])
-        if limit == 0 and compared is not None:
-            value = self._source(compared, instruction, state, "compared")
-            state.flags(value.offset == 0 if value.base == CONSTANT else None,
-                        value.base if not value.offset else None)
-        elif limit == 0 and part is not None and part[1]:
-            # a result narrower than the register, whose upper part means nothing
-            known = state.values.get(part[0])
-            if known is not None and known.base == CONSTANT:
-                state.flags(known.offset & (1 << part[1]) - 1 == 0)
-            elif known is not None and not known.offset and known.base in state.attempts:
-                state.flags(compared=known.base)
-
-    def _address(self, operand: MemoryOperand, instruction: Instruction, state: State) -> Value | None:
-        place = operand.simple(instruction.next_address)
-        if place is None:
-            return None
-        register, distance = place
-        return Value(CONSTANT, distance) if register is None else state.register(
-            register, instruction.address).plus(distance)
-
-    def _load(self, operand: MemoryOperand, instruction: Instruction, state: State, register: str) -> Value:
-        at = self._address(operand, instruction, state)
-        if at is None:
-            return state.fresh(instruction.address, register)
-        if at in state.values:
-            return state.values[at]
-        word = self._flow.slot(at.offset) if at.base == CONSTANT else None
-        if word is not None:
-            return Value(CONSTANT, word)
-        value = state.fresh(instruction.address, register)
-        state.values[at] = value
-        return value
-
-    def _assign(self, made: Assignment, instruction: Instruction, state: State) -> None:
-        if made.sets_flags:
-            state.flags()
-        name = made.target if isinstance(made.target, str) else ""
-        value: Value | None
-        if made.is_address and isinstance(made.source, MemoryOperand):
-            value = self._address(made.source, instruction, state) or state.fresh(instruction.address, name)
-        else:
-            value = self._source(made.source, instruction, state, name)
-        if isinstance(made.target, MemoryOperand):
-            at = self._address(made.target, instruction, state)
-            state.store(at, 8, value)
-            if self._flow.inlined is not None and (at is None or not state.is_stack(at)):
-                state.lose(value)
-        else:
-            state.values[name] = value.plus(made.offset)
-
-    def _source(self, source: object, instruction: Instruction, state: State, register: str = "") -> Value:
-        if isinstance(source, int):
-            return Value(CONSTANT, source)
-        if isinstance(source, MemoryOperand):
-            return self._load(source, instruction, state, register or "pushed")
-        if isinstance(source, str) and source in state.cpu.GENERAL:
-            return state.register(source, instruction.address)
-        return state.fresh(instruction.address, register or "pushed")
-
-    def _other(self, instruction: Instruction, state: State) -> None:
-        """Apply any other instruction, after which all that it writes is unknown."""
-        if self._flow.inlined is not None:
-            exchange = instruction.exchange
-            if exchange is not None and exchange.size == self._flow.inlined.size:
-                self._exchange(exchange, self._flow.inlined, instruction, state)
-                return
-            self._lose_used(instruction, state)
-        wanted = instruction.stored_condition
-        attempt = state.attempts.get(state.compared) if state.compared is not None else None
-        if wanted is not None and state.is_zero is not None:
-            # the upper part of the register means nothing
-            state.values[wanted[0]] = Value(CONSTANT, int(state.is_zero == (wanted[1] == "equal")))
-            return
-        if wanted is not None and attempt is not None:
-            made = state.fresh(instruction.address, wanted[0])
-            state.values[wanted[0]] = made
-            state.attempts[made.base] = attempt[0], attempt[1] != (wanted[1] == "equal")
-            return
-        state.flags()
-        if not instruction.operands and len(instruction.text.split()) > len(instruction.prefixes) + 1:
-            state.values = {}  # operands that are not parsed
-            return
-        for access in instruction.accesses():
-            if access.kind == "write":
-                state.store(self._address(access.operand, instruction, state), access.size, None)
-        for name in instruction.written:
-            state.values.pop(name, None)
-
-    # -- locks that atomic instructions acquire -------------------------------------------------------------------
-
-    def _exchange(self, exchange: Exchange, inlined: Inlined, instruction: Instruction, state: State) -> None:
-        """Apply an exchange, which may acquire or release a lock."""
-        lock = self._address(exchange.operand, instruction, state)
-        mask = (1 << 8 * exchange.size) - 1
-        stored, compared = state.values.get(exchange.stored), state.values.get(exchange.old)
-        acquires = (stored is not None and stored.base == CONSTANT and stored.offset & mask in inlined.acquired
-                    and (not exchange.compares or compared is not None and compared.base == CONSTANT
-                         and not compared.offset & mask))
-        if not (acquires and lock is not None) and not (exchange.compares and inlined.by_exchange_only):
-            self._release_lock(lock, state)
-        state.store(lock, exchange.size, None)
-        old = state.values[exchange.old] = state.fresh(instruction.address, exchange.old)
-        state.flags()
-        if acquires and lock is not None:
-            state.attempts[old.base] = lock, True
-            state.taken[instruction.address, 0] = Taken(lock, True, True)
-            if exchange.compares:
-                state.flags(compared=old.base)
-
-    def _lose_used(self, instruction: Instruction, state: State) -> None:
-        """Lose the locks whose addresses an instruction uses in a way that is not followed."""
-        for operand in instruction.operands:
-            if isinstance(operand, str):
-                state.lose(state.values.get(operand))
-        for access in instruction.accesses():
-            at = self._address(access.operand, instruction, state) if access.kind == "read" else None
-            if at is not None and state.is_stack(at):
-                size = access.size or 64
-                for place, value in [*state.values.items()]:
-                    if (isinstance(place, Value) and state.is_stack(place)
-                            and place.offset < at.offset + size and at.offset < place.offset + 8):
-                        state.lose(value)
-
-    def _lose_passed(self, arguments: Iterable[Value], state: State) -> None:
-        """Lose the locks whose addresses a call gets, by arguments or by memory that arguments point to.
-
-        It may call any function, such as one that releases them.
-        """
-        lowest = _lowest(arguments, state)
-        for place, value in [*state.values.items()]:
-            if (place in state.cpu.ARGUMENTS if isinstance(place, str) else
-                    not state.is_stack(place) or lowest is not None and place.offset >= lowest):
-                state.lose(value)
-
-    # -- calls, jumps, returns -------------------------------------------------------------------------------
-
-    def _never_returns(self, called: int | None) -> bool:
-        return called is not None and self._flow.never_returns(called)
-
-    def _called(self, instruction: Instruction, state: State) -> int | None:
-        operand = instruction.operands[0] if instruction.operands else None
-        if isinstance(operand, int):
-            return operand
-        if isinstance(operand, str):  # loaded once for several calls
-            value = state.values.get(operand)
-            return value.offset if value is not None and value.base == CONSTANT else None
-        place = operand.simple(instruction.next_address) if isinstance(operand, MemoryOperand) else None
-        return self._flow.slot(place[1]) if place is not None and place[0] is None else None
-
-    def _call(self, instruction: Instruction, state: State, called: int | None) -> None:
-        effect = self._flow.effect(called, self._depth + 1) if called is not None else NO_EFFECT
-        if self._settled:
-            self._calls.append((self._at, called))
-        arguments = {name: state.values[name] for name in state.cpu.ARGUMENTS if name in state.values}
-        if not any(effect is known for known in self._flow.primitive_effects):
-            if state.held and self._flow.inlined is not None and self._flow.calls_unknown(called, self._depth + 1):
-                self._lose_passed(arguments.values(), state)
-            self._call_writes(arguments.values(), state)
-        self._release(effect, arguments, state)
-        self._acquire(effect, arguments, state, instruction.address, called)
-        for name in state.cpu.CALLER_SAVED:
-            state.values.pop(name, None)
-        state.flags()
-        result = _translate(effect.result, arguments) if effect.result is not None else None
-        if result is not None:
-            state.values[state.cpu.RESULT] = result
-        lock = _translate(effect.attempt[0], arguments) if effect.attempt is not None else None
-        if effect.attempt is not None and lock is not None and called is not None:
-            self.acquired_by[lock] = called
-            made = state.values[state.cpu.RESULT] = state.fresh(instruction.address, state.cpu.RESULT)
-            state.attempts[made.base] = lock, effect.attempt[1]
-
-    def _call_writes(self, arguments: Iterable[Value], state: State) -> None:
-        """Forget the memory that a call may change: all but the own frame below the lowest pointer argument."""
-        lowest = _lowest(arguments, state)
-        for place in [place for place in state.values if isinstance(place, Value)]:
-            if not state.is_stack(place) or lowest is not None and place.offset >= lowest:
-                del state.values[place]
-
-    def _release(self, effect: Effect, arguments: Mapping[str, Value], state: State) -> None:
-        released: list[Value | None] = [_translate(value, arguments) for value in effect.releases]
-        if effect.releases_unknown:
-            released.append(None)
-        for lock in released:
-            self._release_lock(lock, state)
-
-    def _release_lock(self, lock: Value | None, state: State) -> None:
-        if self._settled and (lock is None or lock not in state.held):
-            self._released.append((self._at, lock))
-        state.release(lock)
-
-    def _acquire(self, effect: Effect, arguments: Mapping[str, Value], state: State, address: int,
-                 called: int | None) -> None:
-        for lock, released in effect.acquires.items():
-            known = _translate(lock, arguments)
-            if known is not None:
-                state.held[known] = released
-                if called is not None:
-                    self.acquired_by[known] = called
-        taken = effect.taken or tuple(Taken(lock, True, True) for lock in effect.acquires)
-        if effect.attempt is not None and not effect.taken:
-            taken += Taken(effect.attempt[0], True, True),  # dropped where it has failed
-        for number, each in enumerate(taken[:_MAX_TAKEN]):
-            state.taken[address, number] = each._replace(
-                lock=_translate(each.lock, arguments) if each.lock is not None else None)
-        for word, released in effect.guards.items():
-            at = _translate(word, arguments)
-            if at is not None:
-                state.values[at] = state.fresh(address, at)
-                state.held[state.values[at]] = released
+            self._effects.apply(instruction, state)
 
     def _jump(self, instruction: Instruction, state: State) -> None:
         target = instruction.jump_target
@@ -500,7 +285,7 @@ class Function:
         if target is None:
             is_switch = self._switch(instruction, state)
             if leaves:
-                self._call(instruction, state, self._called(instruction, state))
+                self._effects.call(instruction, state, self._effects.called(instruction, state))
                 self._exit(state)
             elif not is_switch:
                 raise TooLarge("the target of a jump is unknown")
@@ -508,7 +293,7 @@ class Function:
             self._reach(target, _taken(instruction, state))
         elif leaves and not self._flow.is_part(target, self._parts) or self._flow.is_stub(target):
             outside = state.copy()
-            self._call(instruction, outside, target)
+            self._effects.call(instruction, outside, target)
             self._exit(outside)
         else:  # a part that the compiler has put elsewhere
             part = self._flow.code.function_range(target)
@@ -563,19 +348,6 @@ class Function:
         if self._settled:
             self._exits.append(state.copy())
             self._ends.add(self._at)
-
-
-def _lowest(arguments: Iterable[Value], state: State) -> int | None:
-    """The lowest place in the function's own frame that an argument points to."""
-    return min((value.offset for value in arguments if state.is_stack(value)), default=None)
-
-
-def _translate(value: Value, arguments: Mapping[str, Value]) -> Value | None:
-    """A value of a callee in terms of its caller; None if it depends on more than the arguments."""
-    if value.base == CONSTANT or value.base[0] == ONLY:
-        return value
-    name = value.base[1]
-    return arguments[name].plus(value.offset) if isinstance(name, str) and name in arguments else None
 
 
 def _taken(jump: Instruction, state: State) -> State:

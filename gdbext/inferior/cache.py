@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 PAGE = 4096
 #: Reads of more than this many pages bypass the cache.
-_BYPASS_PAGES = 64
+BYPASS_PAGES = 64
 #: The largest number of pages kept; a report on thousands of threads needs far fewer.
 _MAX_PAGES = 65536
 
@@ -46,7 +46,7 @@ class CachedMemory:
         if size < 0 or address < 0 or address + size > 1 << 64:
             raise MemoryUnreadable(address, size)
         first, last = address - start, (address + size - 1) & ~(PAGE - 1)
-        if (last - first) // PAGE >= _BYPASS_PAGES:
+        if (last - first) // PAGE >= BYPASS_PAGES:
             return self._fetch(address, size)
         self.prefetch(first, last + PAGE - first)
         data = b"".join([self._page(at, address, size) for at in range(first, last + 1, PAGE)])
@@ -67,7 +67,7 @@ class CachedMemory:
         """Fetch the missing pages of a range in one read; errors are ignored."""
         first = address & ~(PAGE - 1)
         count = (address + size - first + PAGE - 1) // PAGE
-        if not 1 < count <= _BYPASS_PAGES or first < 0:
+        if not 1 < count <= BYPASS_PAGES or first < 0:
             return
         wanted = [first + i * PAGE for i in range(count)]
         missing = [at for at in wanted if at not in self._pages]

@@ -14,7 +14,7 @@ import signal
 import stat
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import FrameType, ModuleType
 from typing import IO
@@ -89,7 +89,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Parse the command line; an error prints the usage of the verb, and ends with `BAD_USAGE`."""
-    options, unknown = parser().parse_known_args(arguments)
+    words = sys.argv[1:] if arguments is None else arguments
+    # modules of other verbs take longer to load than some reports take
+    options, unknown = parser(only=words[0] if words else None).parse_known_args(words)
     if unknown:
         # `parse_args` would print the usage without a verb
         options.parser.error(f"unknown arguments: {' '.join(printable(each, 300) for each in unknown)}")
@@ -148,16 +150,17 @@ def _place(error: Exception) -> str:
     return f"{type(error).__name__}{at}" + (f": {text}" if text else "")
 
 
-def parser(brief: bool = False) -> argparse.ArgumentParser:
+def parser(brief: bool = False, only: str | None = None) -> argparse.ArgumentParser:
     """Make the parser of the command line.
 
     :param brief: describe each verb by one line, as completion does.
+    :param only: if it is the name of a verb, other verbs are left out.
     """
     made = argparse.ArgumentParser("gdbext", description=_DESCRIPTION, epilog=_EXAMPLES,
                                    formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument("--version", action="version", version=f"gdbext {__version__}")
     verbs = made.add_subparsers(dest="verb", metavar="VERB", required=True)
-    for module in modules():
+    for module in modules((only,) if only in VERBS else VERBS):
         verb = verbs.add_parser(module.NAME, aliases=getattr(module, "ALIASES", ()), help=module.HELP,
                                 epilog=module.EXAMPLES, description=module.HELP if brief else module.DESCRIPTION,
                                 formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -166,9 +169,9 @@ def parser(brief: bool = False) -> argparse.ArgumentParser:
     return made
 
 
-def modules() -> list[ModuleType]:
-    """The modules of the verbs."""
-    return [importlib.import_module(f"gdbext.launcher.verbs.{name}") for name in VERBS]
+def modules(verbs: Iterable[str] = VERBS) -> list[ModuleType]:
+    """The modules of verbs, all by default."""
+    return [importlib.import_module(f"gdbext.launcher.verbs.{name}") for name in verbs]
 
 
 # -- what verbs share -----------------------------------------------------------------------------------------------

@@ -453,12 +453,45 @@ class EventLoop:
 
 
 @record
+class GreenletWait:
+    """What a suspended greenlet waits for.
+
+    `greenlets` are the addresses of those whose end it waits for; `others` counts other objects that may wake it.
+    `kind` is the class of what else it waits for (``gevent.lock.RLock``), with its address and a name that the program
+    has for it; or what its event loop watches for it (``io``, ``timer``, ``child``, ``signal``); ``ready`` if
+    it is about to run; None if that is not known. `locked`: it waits for a lock that is taken. `holders` are the
+    greenlets that have the lock, by `evidence` and `why`; `taken_at` is the frame that took it. `timed` is true when
+    the wait ends by itself.
+    """
+
+    kind: str | None = None
+    address: int | None = None
+    name: str | None = None
+    greenlets: tuple[int, ...] = ()
+    others: int = 0
+    locked: bool = False
+    holders: tuple[int, ...] = ()
+    evidence: Evidence | None = None
+    why: Reason | None = None
+    taken_at: PyFrame | None = None
+    timed: bool = False
+
+    @property
+    def what(self) -> str | None:
+        """The object that is waited for, or what the event loop watches (``gevent.lock.RLock 0x7f.. lock``)."""
+        if self.kind is None:
+            return None
+        place = f" {self.address:#x}" if self.address is not None else ""
+        return self.kind + place + (f" {self.name}" if self.name else "")
+
+
+@record
 class Greenlet:
     """A greenlet of the package `greenlet`; `kind` is its class.
 
     `thread` is the only one that can run it; None if that has ended, or if the greenlet has not started. `is_main`: it
     is the thread's own greenlet, which exists from the start. `stack` has the frames of a suspended greenlet, innermost
-    first. The stack of the current one is its thread's.
+    first. The stack of the current one is its thread's. `waits` is None unless it is suspended and has a thread.
     """
 
     address: int
@@ -467,6 +500,7 @@ class Greenlet:
     state: GreenletStatus
     is_main: bool = False
     stack: tuple[PyFrame, ...] = ()
+    waits: GreenletWait | None = None
 
 
 @record
@@ -490,6 +524,8 @@ class Report:
     task_cycles: tuple[tuple[int, ...], ...] = ()
     #: greenlets, where they were asked for
     greenlets: tuple[Greenlet, ...] = ()
+    #: addresses of greenlets each of which waits for the next, and the last for the first
+    greenlet_cycles: tuple[tuple[int, ...], ...] = ()
     crash: Crash | None = None
     #: where the report has less than what its verdict rests on; else `verdict.judge` makes it
     verdict: Verdict | None = None

@@ -63,6 +63,7 @@ ReasonCode = Literal[
     "other-end-not-searched", "process", "process-running", "this-process", "watches", "watches-nothing",
     # holders/
     "as-many-others", "descriptor-in-use", "foreign-owner", "guard-in-frame", "in-locker-block", "in-shared-generator",
+    "in-greenlet-with-block",
     "in-suspended-generator", "in-suspended-greenlet", "in-suspended-task", "maybe-inside", "maybe-not-arrived",
     "nobody-inside", "only-thread-inside", "owner-called-fork", "proven-by-code",
     "proven-by-instruction", "proven-readers",

@@ -9,16 +9,17 @@ from gdbext.record import record
 
 #: See docs/reading-a-report.md for what each means.
 VerdictKind = Literal[
-    "crash", "deadlock", "task-cycle", "orphaned-lock", "standstill", "event-loop-blocked", "blocked-behind",
-    "children", "pool", "queue", "computing", "idle", "unknown"]
+    "crash", "deadlock", "task-cycle", "greenlet-cycle", "orphaned-lock", "standstill", "event-loop-blocked",
+    "blocked-behind", "children", "pool", "queue", "computing", "idle", "unknown"]
 #: ``stuck``: it does not end by itself. ``outside``: it may end when something outside of the process happens.
 #: ``fine``: the program does not hang. ``doubt``: this cannot be determined.
 Outcome = Literal["stuck", "outside", "fine", "doubt"]
 
 OUTCOMES: Mapping[VerdictKind, Outcome] = {
-    "crash": "stuck", "deadlock": "stuck", "task-cycle": "stuck", "orphaned-lock": "stuck", "standstill": "stuck",
-    "event-loop-blocked": "outside", "blocked-behind": "outside", "children": "outside", "pool": "outside",
-    "queue": "outside", "computing": "fine", "idle": "fine", "unknown": "doubt",
+    "crash": "stuck", "deadlock": "stuck", "task-cycle": "stuck", "greenlet-cycle": "stuck",
+    "orphaned-lock": "stuck", "standstill": "stuck", "event-loop-blocked": "outside", "blocked-behind": "outside",
+    "children": "outside", "pool": "outside", "queue": "outside", "computing": "fine", "idle": "fine",
+    "unknown": "doubt",
 }
 #: The exit status for each outcome, of the launcher and of `py-deadlocks --fail`; see docs/reference.md.
 STATUS_OF_OUTCOME: Mapping[Outcome, int] = {"stuck": 1, "outside": 5, "fine": 0, "doubt": 3}
@@ -27,10 +28,11 @@ _BY_NAME: Mapping[str, Outcome] = {str(kind): outcome for kind, outcome in OUTCO
 
 @record
 class Verdict:
-    """The verdict of a report: its kind, the threads and tasks that it is about, and its weakest evidence.
+    """The verdict of a report: its kind, what it is about, and its weakest evidence.
 
-    `threads` contains the most important thread first. `behind` are further threads that wait for these. `tasks` are
-    addresses of asyncio tasks. `evidence` is None if the verdict only says what the threads do.
+    `threads` contains the most important thread first. `behind` are further threads that wait for these. `tasks` and
+    `greenlets` are addresses of asyncio tasks and of greenlets, the most important first. `evidence` is None if the
+    verdict only says what the threads do.
     """
 
     kind: VerdictKind
@@ -38,6 +40,7 @@ class Verdict:
     behind: tuple[int, ...] = ()
     tasks: tuple[int, ...] = ()
     evidence: Literal["recorded", "derived", "inferred"] | None = None
+    greenlets: tuple[int, ...] = ()
 
     @property
     def outcome(self) -> Outcome:

@@ -7,7 +7,7 @@ import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from gdbext.model import Lock, Report, Task, Thread
+from gdbext.model import Greenlet, Lock, Report, Task, Thread
 from gdbext.model.kinds import GIL, kind_of, name_of_kind
 from gdbext.model.verdict import Verdict
 from gdbext.narrate.words import Foreign, Marked, Words, listed, plural
@@ -23,13 +23,14 @@ _DIGITS = re.compile(r"[0-9]+")
 
 
 class Facts:
-    """A report with its threads by number, its locks by id and its tasks by address."""
+    """A report with its threads by number, its locks by id, its tasks and greenlets by address."""
 
     def __init__(self, report: Report) -> None:
         self.report = report
         self.threads = {thread.number: thread for thread in report.threads}
         self.locks = {lock.id: lock for lock in report.locks}
         self.tasks = {task.address: task for task in report.tasks}
+        self.greenlets = {greenlet.address: greenlet for greenlet in report.greenlets}
         self.single_gil = sum(lock.kind == GIL for lock in report.locks) == 1
 
     @functools.cached_property
@@ -44,6 +45,10 @@ class Facts:
     def known_tasks(self, addresses: Iterable[int]) -> list[Task]:
         """The tasks at these addresses; the report may lack some."""
         return [self.tasks[address] for address in addresses if address in self.tasks]
+
+    def known_greenlets(self, addresses: Iterable[int]) -> list[Greenlet]:
+        """The greenlets at these addresses; the report may lack some."""
+        return [self.greenlets[address] for address in addresses if address in self.greenlets]
 
     def awaited(self, thread: Thread) -> Lock | None:
         """The lock that a thread waits for; None if it does not wait, or if the report lacks the lock."""

@@ -30,6 +30,7 @@ _LACKS = {
     "late-lines": "source lines of more native functions (reading debug information without GDB ends after 2 s)",
     "lines": "source lines and inlined calls of native functions",
     "types": "structures of a Python version without a table, from its debug information",
+    "unstopped": "the callers of a thread that it must not stop, since that would end the thread's system call",
     "variables": "variables of native functions",
 }
 _OWNERLESS = {
@@ -131,8 +132,8 @@ _WORDINGS: Mapping[ReasonCode, Wording] = {
     "gil-claimed-by-others": lambda holder, others: (
         f"the GIL records thread state {holder:#x} as its holder, but {', '.join(map(hex, others))} claims to hold it"),
     "greenlets-not-judged": lambda count: (
-        f"{count:,} greenlet{'s are' if count != 1 else ' is'} suspended; what greenlets wait for is not decoded, so a "
-        "deadlock among them is not found"),
+        f"it is not known what {count:,} suspended greenlet{'s wait' if count != 1 else ' waits'} for, so a deadlock "
+        "among such greenlets is not found"),
     "holder-was-asked": "the holder was asked to release the GIL, and no other thread can have asked",
     "other-python": "{name} in {module} is not decoded",
     "owner-in-no-list": "thread state {tstate:#x} holds it, but is in no interpreter's list",
@@ -182,6 +183,7 @@ _WORDINGS: Mapping[ReasonCode, Wording] = {
                              "way out",
     "maybe-released-since": "it has called `acquire`, but the lock may have been released since",
     "in-several-with-blocks": "several threads are inside `with` blocks of it",
+    "in-greenlet-with-block": "a suspended greenlet is inside a `with` block of the lock",
     "in-shared-generator": lambda file, line: (
         f"inside a `with` block of the lock in a generator suspended at {_place(file, line)}, which another thread may "
         "resume"),

@@ -12,6 +12,8 @@ from gdbext.model.kinds import GIL, kind_of, name_of_kind
 from gdbext.model.reasons import Reason
 from gdbext.model.verdict import Verdict, VerdictKind
 from gdbext.narrate.frames import own_place, stack_key
+from gdbext.narrate.greenlets import doing as greenlet_doing
+from gdbext.narrate.greenlets import greenlet_name
 from gdbext.narrate.names import RANGE, Facts, lock_name, lock_of_id, number_list, thread_name
 from gdbext.narrate.tasks import task_name
 from gdbext.narrate.threads import doing
@@ -25,7 +27,8 @@ NO_REASON = "no reason is known"
 _MANY_LOCKS = 4
 #: The title of each kind of verdict, in the text's first line.
 TITLES: Mapping[VerdictKind, str] = {
-    "crash": "CRASH", "deadlock": "DEADLOCK", "task-cycle": "DEADLOCK OF TASKS", "orphaned-lock": "LOCK WITHOUT OWNER",
+    "crash": "CRASH", "deadlock": "DEADLOCK", "task-cycle": "DEADLOCK OF TASKS",
+    "greenlet-cycle": "DEADLOCK OF GREENLETS", "orphaned-lock": "LOCK WITHOUT OWNER",
     "standstill": "STANDSTILL", "event-loop-blocked": "EVENT LOOP BLOCKED", "blocked-behind": "BLOCKED",
     "children": "WAITS FOR CHILD PROCESSES", "pool": "POOL EXHAUSTED", "queue": "QUEUE BLOCKED",
     "computing": "COMPUTING", "idle": "NOTHING WRONG FOUND", "unknown": "UNKNOWN",
@@ -203,7 +206,7 @@ def sentence(facts: Facts) -> Words:
     kind, report = facts.verdict.kind, facts.report
     rests_on = {"crash": report.crash, "deadlock": report.deadlocks, "orphaned-lock": report.deadlocks,
                 "standstill": report.deadlocks, "event-loop-blocked": facts.verdict.threads and facts.verdict.tasks}
-    if not rests_on.get(kind, kind in ("idle", "task-cycle", "unknown") or facts.verdict.threads):
+    if not rests_on.get(kind, kind in ("idle", "task-cycle", "greenlet-cycle", "unknown") or facts.verdict.threads):
         return (f"the document does not list what its verdict, {verdict_title(facts.verdict)}, is about",)
     return _SENTENCES.get(kind, _not_known)(facts)
 
@@ -254,6 +257,12 @@ def _tasks_sentence(facts: Facts) -> Words:
             f"; and {plural(more, 'more cycle')} of tasks" if more > 0 else "")
 
 
+def _greenlets_sentence(facts: Facts) -> Words:
+    count, more = len(facts.verdict.greenlets), len(facts.report.greenlet_cycles) - 1
+    return ("a greenlet waits for itself" if count == 1 else f"{count:,} greenlets wait for each other",
+            f"; and {plural(more, 'more cycle')} of greenlets" if more > 0 else "")
+
+
 def _loop_sentence(facts: Facts) -> Words:
     task, others = facts.tasks.get(facts.verdict.tasks[0]), len(facts.verdict.tasks) - 1
     name: Words = ("task ", *task_name(task)) if task is not None else ("a task",)
@@ -269,9 +278,18 @@ def _first(facts: Facts) -> Words:
 
 
 def _behind_sentence(facts: Facts) -> Words:
+    if facts.verdict.greenlets:
+        return _greenlet_behind_sentence(facts)
     count = len(facts.verdict.behind)
     start = f"{plural(count, 'thread')} wait{'s' if count == 1 else ''} behind another: " if count else ""
     return (start, *_first(facts))
+
+
+def _greenlet_behind_sentence(facts: Facts) -> Words:
+    """The greenlet that has a lock and waits for something outside, and those that wait behind it."""
+    first, count = facts.greenlets.get(facts.verdict.greenlets[0]), len(facts.verdict.greenlets) - 1
+    words: Words = (*greenlet_name(first), " ", *greenlet_doing(facts, first)) if first is not None else ("a greenlet",)
+    return (f"{plural(count, 'greenlet')} wait{'s' if count == 1 else ''} behind another: ", *words)
 
 
 def _pool_sentence(facts: Facts) -> Words:
@@ -305,6 +323,12 @@ def _not_known(facts: Facts) -> Words:
     report, numbers = facts.report, facts.verdict.threads
     if report.no_verdict is not None:
         return undecided(report)
+    if facts.verdict.greenlets:
+        first, more = facts.greenlets.get(facts.verdict.greenlets[0]), len(facts.verdict.greenlets) - 1
+        words: Words = (*greenlet_name(first), " ", *greenlet_doing(facts, first)) if first is not None else (
+            "a greenlet waits for a lock",)
+        return (*words, f"; {plural(more, 'more greenlet')} wait{'s' if more == 1 else ''} for such a lock"
+                if more else "")
     if not numbers:
         return ("no thread could be read",) if not report.threads else ("the cause cannot be determined",)
     waiting = [number for number in numbers if (thread := facts.threads.get(number)) is not None and thread.waits]
@@ -319,7 +343,8 @@ def _not_known(facts: Facts) -> Words:
 
 _SENTENCES: Mapping[str, Callable[[Facts], Words]] = {
     "crash": _crash_sentence, "deadlock": _deadlock_sentence, "orphaned-lock": _deadlock_sentence,
-    "standstill": _standstill_sentence, "task-cycle": _tasks_sentence, "event-loop-blocked": _loop_sentence,
+    "standstill": _standstill_sentence, "task-cycle": _tasks_sentence,
+    "greenlet-cycle": _greenlets_sentence, "event-loop-blocked": _loop_sentence,
     "blocked-behind": _behind_sentence, "children": _behind_sentence, "pool": _pool_sentence, "queue": _behind_sentence,
     "computing": _computing_sentence, "idle": _idle_sentence,
 }
@@ -349,6 +374,8 @@ def how_known(facts: Facts) -> list[Words]:
                 known[(edge.evidence, edge.why if edge.evidence != RECORDED else None)] = None
     if facts.verdict.kind == "task-cycle":
         return [("derived: from what the coroutines of the tasks await",)]
+    if facts.verdict.kind == "greenlet-cycle":
+        return _how_greenlets_known(facts)
     if facts.verdict.kind == "pool":
         return [("inferred: every worker waits, and no thread runs",)]
     made: list[Words] = []
@@ -357,6 +384,18 @@ def how_known(facts: Facts) -> list[Words]:
             made.append(("recorded: the locks name their owners",))
         else:
             made.append((evidence, *((": ", reason(why, 800)) if why is not None else ())))
+    return made
+
+
+def _how_greenlets_known(facts: Facts) -> list[Words]:
+    known: dict[tuple[Evidence, Reason | None], None] = {}
+    for cycle in facts.report.greenlet_cycles:
+        for each in facts.known_greenlets(cycle):
+            if each.waits is not None and each.waits.holders and each.waits.evidence is not None:
+                known[each.waits.evidence, each.waits.why] = None
+    made: list[Words] = [("recorded: what wakes each greenlet",)]
+    for evidence, why in known:
+        made.append(("recorded: the locks name their owners",) if why is None else (evidence, ": ", reason(why, 800)))
     return made
 
 
@@ -459,6 +498,8 @@ def headline(facts: Facts) -> tuple[Tone, Words]:
         parts.append((plural(len(report.deadlocks) - 3, "more deadlock"),))
     if report.task_cycles:
         parts.append((f"cycle of {plural(len(report.task_cycles[0]), 'task')}",))
+    if report.greenlet_cycles:
+        parts.append((f"cycle of {plural(len(report.greenlet_cycles[0]), 'greenlet')}",))
     if parts:
         return "bad", listed(parts, "; ")
     if not report.threads and report.verdict is None:  # a document that contains only some members

@@ -22,7 +22,8 @@ def greenlet_list(report: Report, text: TextRenderer, stacks: str) -> str:
             first = group[0]
             which = "Greenlet " if len(group) == 1 else f"{len(group):,} greenlets "
             each = " " if len(group) == 1 else ": each "
-            lines.append("  " + text.say((which, *greenlets.names(group), each, *greenlets.doing(first))))
+            doing = greenlets.doing(text.facts, first, group)
+            lines.append("  " + text.say((which, *greenlets.names(group), each, *doing)))
             lines += ["    " + line for line in (text.stack(first.stack, limit) if limit != 0 else [])]
         lines.append("")
     others = greenlets.others(report)

@@ -20,7 +20,7 @@ from gdbext.model import (
     Report,
     Thread,
 )
-from gdbext.narrate import gils, locks, names, tasks, threads, verdict
+from gdbext.narrate import gils, greenlets, locks, names, tasks, threads, verdict
 from gdbext.narrate.frames import (
     MORE_FRAMES,
     explaining_frames,
@@ -211,6 +211,9 @@ class TextRenderer:
             lines += self._concerned(stacks)
         for cycle in facts.report.task_cycles[:MANY]:
             lines += [self.say(tasks.cycle(facts.known_tasks(cycle))), ""]
+        for circle in facts.report.greenlet_cycles[:MANY]:
+            first, *rest = self._lines("", greenlets.cycle(facts, facts.known_greenlets(circle)))
+            lines += [first, *("  " + line for line in rest), ""]
         lines += self._list(verdict.HOW_KNOWN, verdict.how_known(facts))
         step = verdict.next_step(facts)
         lines += [f"Next: {step}", ""] if step else []
@@ -260,7 +263,7 @@ class TextRenderer:
         facts = self.facts
         lines: list[str] = []
         if facts.verdict.kind == "idle":
-            return [verdict.counts(facts.report), ""]
+            return [*self._counts(), ""]
         concerned = facts.known(facts.verdict.threads)
         for members in _alike(facts, concerned)[:_CONCERNED]:
             lines += [f"  {self.say(threads.introduction(facts, members))}",
@@ -268,8 +271,13 @@ class TextRenderer:
         them = "it" if len(concerned) == 1 else "them"
         lines += self._list(f"Waiting behind {them}:", list(verdict.behind_lines(facts)))
         if facts.verdict.outcome != "stuck":
-            lines += [*self._lines("", verdict.gil_holders(facts)), verdict.counts(facts.report), ""]
+            lines += [*self._lines("", verdict.gil_holders(facts)), *self._counts(), ""]
         return lines
+
+    def _counts(self) -> list[str]:
+        """What the threads do, and what the greenlets wait for."""
+        suspended = greenlets.counts(self.facts.report)
+        return [verdict.counts(self.facts.report), *([self.say((*suspended, "."))] if suspended else [])]
 
     def _explaining(self, thread: Thread, stacks: str, indent: str) -> list[str]:
         """The frames that explain what a thread does; without stacks, its place in the program."""

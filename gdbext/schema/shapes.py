@@ -217,10 +217,16 @@ _TASK = shape(
 
 # -- greenlets -------------------------------------------------------------------------------------------------------
 
+_GREENLET_WAIT = shape(
+    model.GreenletWait, what=derived(lambda waits: waits.what), kind=TEXT_OR_NONE, address=ADDRESS_OR_NONE,
+    name=TEXT_OR_NONE, greenlets=ADDRESSES, others=NUMBER, locked=FLAG, holders=ADDRESSES,
+    evidence=or_none(_EVIDENCE), why=REASON_OR_NONE, taken_at=_TAKEN_AT, timed=FLAG)
 _GREENLET = each(shape(
     model.Greenlet, id=field("address", ADDRESS), kind=TEXT, thread=NUMBER_OR_NONE, state=one_of(model.GreenletStatus),
-    is_main=FLAG, stack=each(_PY_FRAME)))
+    is_main=FLAG, waits=optional(or_none(_GREENLET_WAIT)), stack=each(_PY_FRAME)))
 _GREENLETS = Codec(_GREENLET.read, lambda found: _GREENLET.write(found) or None)
+_CYCLES = each(ADDRESSES)
+_GREENLET_CYCLES = Codec(_CYCLES.read, lambda found: _CYCLES.write(found) or None)
 
 # -- crashes ---------------------------------------------------------------------------------------------------------
 
@@ -259,9 +265,11 @@ def _write_crash(crash: Crash) -> dict[str, Any]:
 
 # -- the verdict -----------------------------------------------------------------------------------------------------
 
+_SOME_ADDRESSES = Codec(ADDRESSES.read, lambda found: ADDRESSES.write(found) or None)
 # a newer report may have a kind that is not known yet
 _VERDICT_ITSELF = shape(
-    Verdict, kind=TEXT, threads=NUMBERS, behind=NUMBERS, tasks=ADDRESSES, evidence=or_none(_EVIDENCE))
+    Verdict, kind=TEXT, threads=NUMBERS, behind=NUMBERS, tasks=ADDRESSES, greenlets=or_absent(_SOME_ADDRESSES, ()),
+    evidence=or_none(_EVIDENCE))
 
 
 def _write_verdict(report: model.Report) -> dict[str, Any]:
@@ -283,7 +291,7 @@ PARTS_OF_REPORT = {
                        verdict=Codec(_VERDICT_ITSELF.read, _write_verdict, writes_record=True, default=None)),
     "tasks": shape(dict, event_loops=optional(each(_EVENT_LOOP), ()), tasks=optional(each(_TASK), ()),
                    task_cycles=optional(each(ADDRESSES), ())),
-    "greenlets": shape(dict, greenlets=or_absent(_GREENLETS, ())),
+    "greenlets": shape(dict, greenlets=or_absent(_GREENLETS, ()), greenlet_cycles=or_absent(_GREENLET_CYCLES, ())),
     "crash": shape(dict, crash=or_absent(Codec(_read_crash, _write_crash))),
     "problems": shape(dict, problems=each(_PROBLEM), notes=NOTES),
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gdbext.cpython.greenlets import SUSPENDED, GreenletReader
+from gdbext.cpython.greenlets import GreenletReader
 from gdbext.errors import GdbextError, UnknownLayout
 from gdbext.model import Greenlet, ProblemKind, PyFrame
 from gdbext.model.reasons import because, because_of
@@ -41,9 +41,6 @@ def _greenlets(side: PythonSide, reader: GreenletReader, findings: Findings) -> 
                                  because("part-unreadable", part="python-stack", error=str(error)))
         thread = side.number_of_tstate.get(each.tstate) if each.tstate is not None else None
         found.append(Greenlet(each.address, reader.type_name(each), thread, each.state, each.is_main, stack))
-    waiting = [each for each in found if each.state == SUSPENDED and each.thread is not None and not each.is_main]
-    if waiting:
-        findings.notes.append(because("greenlets-not-judged", count=len(waiting)))
     if unread > _MAX_PROBLEMS:
         findings.problem("greenlets", "unreadable", because("more-unreadable", count=unread - _MAX_PROBLEMS))
     return found

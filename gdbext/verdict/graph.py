@@ -74,6 +74,29 @@ def find_cycles(graph: Mapping[N, Iterable[N]]) -> list[list[N]]:
     return sorted(found)
 
 
+def find_circles(needs: Mapping[N, Collection[N]]) -> tuple[tuple[N, ...], ...]:
+    """Circles of nodes each of which waits for the next, and the last for the first. Each begins with its lowest node.
+
+    :param needs: any one of these nodes can end the wait of a node. A node that is not in it can go on.
+    """
+    stuck = find_stuck({node: Need(frozenset(wanted), False) for node, wanted in needs.items()})
+    found: list[tuple[N, ...]] = []
+    done: set[N] = set()
+    for start in [node for node in needs if node in stuck]:
+        path: list[N] = []
+        at = start
+        # each of them waits for one that is stuck too, so following any of them ends in a circle
+        while at not in done:
+            done.add(at)
+            path.append(at)
+            at = min(needs[at])
+        if at in path:
+            circle = path[path.index(at):]
+            first = circle.index(min(circle))
+            found.append((*circle[first:], *circle[:first]))
+    return tuple(found)
+
+
 def find_behind(members: Iterable[N], graph: Mapping[N, Iterable[N]]) -> tuple[N, ...]:
     """The nodes outside of `members` that wait for one of them, however indirectly; sorted."""
     waiters = _invert(graph)

@@ -25,6 +25,8 @@ _OUTSIDE = frozenset((
     "waits-for-aio", "waits-for-message", "waits-for-room", "waits-for-semaphores", "opens", "wrote-a-part"))
 #: Waits that end after a time.
 _FOR_A_TIME = frozenset(("in-timed-wait", "sleeps", "sleeps-for", "sleeps-more", "sleeps-until", "with-timeout"))
+#: What the event loop of a greenlet watches for it, besides the time.
+_WATCHED = frozenset(("io", "child", "signal"))
 #: System calls with which event loops and servers wait for work.
 _SERVING = frozenset(("epoll_wait", "epoll_pwait", "epoll_pwait2", "accept", "accept4", "io_uring_enter"))
 #: Files of the standard library whose functions wait for child processes.
@@ -156,6 +158,17 @@ def _task_cycle(scene: _Scene) -> Verdict | None:
     return Verdict("task-cycle", tasks=cycles[0], evidence=DERIVED) if cycles else None
 
 
+def _greenlet_cycle(scene: _Scene) -> Verdict | None:
+    cycles = scene.report.greenlet_cycles
+    if not cycles:
+        return None
+    known = {each.address: each.waits for each in scene.report.greenlets}
+    # what wakes a greenlet is recorded, and so is the greenlet whose end it waits for
+    evidence = weakest([waits.evidence for address in cycles[0] if (waits := known.get(address)) is not None
+                        and waits.evidence is not None])
+    return Verdict("greenlet-cycle", greenlets=cycles[0], evidence=evidence)
+
+
 def _orphaned_lock(scene: _Scene) -> Verdict | None:
     return _of_deadlocks("orphaned-lock", (each for each in scene.report.deadlocks if each.owner_gone))
 
@@ -211,6 +224,34 @@ def _blocked_behind(scene: _Scene) -> Verdict | None:
         else:
             continue
         best = Verdict(kind, (number,), tuple(behind))
+    return best
+
+
+def _greenlets_behind(scene: _Scene) -> Verdict | None:
+    """A greenlet that has a lock waits for something outside of the process, and others wait for the lock.
+
+    Of several such greenlets, the one with most others behind it.
+    """
+    best: Verdict | None = None
+    if scene.running:
+        return None
+    waiting: dict[int, list[int]] = {}
+    for each in scene.report.greenlets:
+        if each.waits is not None and not each.waits.timed:
+            for holder in each.waits.holders:
+                waiting.setdefault(holder, []).append(each.address)
+    for each in scene.report.greenlets:
+        if each.waits is None or each.thread is None or each.waits.kind not in _WATCHED or each.waits.timed:
+            continue
+        behind: dict[int, None] = {}
+        left = [each.address]
+        while left:
+            for waiter in waiting.get(left.pop(), ()):
+                if waiter not in behind and waiter != each.address:
+                    behind[waiter] = None
+                    left.append(waiter)
+        if behind and len(behind) >= (len(best.greenlets) if best is not None else 0):
+            best = Verdict("blocked-behind", (each.thread,), greenlets=(each.address, *behind))
     return best
 
 
@@ -298,6 +339,15 @@ def _unknown_holder(scene: _Scene) -> Verdict | None:
     return Verdict("unknown", tuple(numbers)) if numbers else None
 
 
+def _unknown_greenlet(scene: _Scene) -> Verdict | None:
+    """Greenlets wait for locks whose holders are not known, and no thread runs that could release them."""
+    if scene.running:
+        return None
+    found = [each.address for each in scene.report.greenlets if each.waits is not None and each.waits.locked
+             and not each.waits.timed and not each.waits.holders]
+    return Verdict("unknown", greenlets=tuple(found)) if found else None
+
+
 def _computing(scene: _Scene) -> Verdict | None:
     if not scene.running:
         return None
@@ -314,5 +364,6 @@ def _unreadable(scene: _Scene) -> Verdict | None:
 
 
 _EXPLANATIONS: tuple[Callable[[_Scene], Verdict | None], ...] = (
-    _crash, _deadlock, _task_cycle, _orphaned_lock, _standstill, _died, _event_loop, _blocked_behind, _doubt,
-    _first_thread, _pool, _result, _unknown_holder, _computing, _unreadable)
+    _crash, _deadlock, _task_cycle, _greenlet_cycle, _orphaned_lock, _standstill, _died, _event_loop, _blocked_behind,
+    _greenlets_behind, _doubt, _first_thread, _pool, _result, _unknown_holder, _unknown_greenlet, _computing,
+    _unreadable)

@@ -25,7 +25,7 @@ from gdbext.record import record
 from gdbext.remembered import remembered
 from gdbext.threads.findings import Findings
 from gdbext.threads.python_side import Python
-from gdbext.verdict.graph import Need, find_stuck
+from gdbext.verdict.graph import find_circles
 
 RUNNING: Final = "running"
 
@@ -477,19 +477,4 @@ def find_cycles(tasks: Sequence[Task]) -> tuple[tuple[int, ...], ...]:
     """
     needs = {task.address: {*task.awaits.tasks, *task.awaits.holders} for task in tasks
              if task.state == PENDING and not task.awaits.timed and not task.awaits.others}
-    stuck = find_stuck({address: Need(frozenset(wanted), False) for address, wanted in needs.items()})
-    found: list[tuple[int, ...]] = []
-    done: set[int] = set()
-    for start in [address for address in needs if address in stuck]:
-        path: list[int] = []
-        at = start
-        # each of them waits for one that is stuck too, so following any of them ends in a circle
-        while at not in done:
-            done.add(at)
-            path.append(at)
-            at = min(needs[at])
-        if at in path:
-            circle = path[path.index(at):]
-            first = circle.index(min(circle))
-            found.append((*circle[first:], *circle[:first]))
-    return tuple(found)
+    return find_circles(needs)

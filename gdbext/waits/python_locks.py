@@ -39,13 +39,17 @@ _NATIVE = 2048
 
 
 class Reader:
-    """Reads the locks of one runtime."""
+    """Reads the locks of one runtime.
 
-    def __init__(self, memory: Memory, python: Python, pthreads: Collection[int]) -> None:
+    :param locks: what decodes lock objects, if not those of Python only.
+    """
+
+    def __init__(self, memory: Memory, python: Python, pthreads: Collection[int],
+                 locks: LockReader | None = None) -> None:
         self.layouts = python.runtime.layouts
         self.objects = python.objects
         self.frames = python.frames
-        self.locks = LockReader(memory, self.layouts, python.objects)
+        self.locks = locks or LockReader(memory, self.layouts, python.objects)
         self.files = FileReader(memory, self.layouts, python.objects)
         values = ValueReader(memory, self.layouts, python.objects)
         self.names = Names(python.objects, self.frames, self.locks, values)

@@ -9,6 +9,8 @@ expect     ``deadlock``; ``healthy``: it runs until it is asked to end; ``hang``
            own threads deadlock
 edges      the waiting thread, the kind of lock (several, separated by ``|``, if each is true), the holder; null if no
            living thread can release it
+greenlets  the edges of cycles of greenlets, each named by its outermost function: the waiting greenlet, the class of
+           the lock (``end`` if it waits for the end of the other), and the holder
 behind     further threads that can never run again because of these
 waits      the waits of these, in the format of edges: a standstill lists them too
 standstill true if no thread of the process can ever run again; not needed if all threads are listed above
@@ -78,8 +80,8 @@ STILL = 0.5
 #: The longest time for which a program runs between two snapshots, in seconds.
 PAUSE = 0.01
 
-_KEYS = {"expect", "edges", "behind", "waits", "standstill", "silent", "core", "packages", "pythons", "flags",
-         "extension", "library", "builds", "long"}
+_KEYS = {"expect", "edges", "greenlets", "behind", "waits", "standstill", "silent", "core", "packages", "pythons",
+         "flags", "extension", "library", "builds", "long"}
 #: The first word of a build by clang.
 _CLANG = "clang"
 _CXX_FLAGS = ("-x", "c++", "-O1", "-g", "-std=c++20", "-Wall", "-Wextra", "-pthread")
@@ -92,6 +94,7 @@ class Program:
     path: Path
     expect: str
     edges: tuple[tuple[str, frozenset[str], str | None], ...]
+    greenlets: tuple[tuple[str, frozenset[str], str | None], ...]
     behind: frozenset[str]
     waits: tuple[tuple[str, frozenset[str], str | None], ...]
     standstill: bool
@@ -136,6 +139,7 @@ class Program:
             path,
             data["expect"],
             _edges(data.get("edges", ())),
+            _edges(data.get("greenlets", ())),
             frozenset(data.get("behind", ())),
             _edges(data.get("waits", ())),
             data.get("standstill", False),
@@ -403,7 +407,8 @@ def _one_look(gdb_args: list[str | Path], symbols: bool) -> Json:
 def look_without_gdb(target: Running) -> tuple[Json, bool]:
     """One snapshot of a process without GDB, and whether GDB might prove more holders by machine code."""
     process, report, _ = read_unmoved(target.pid)
-    return document(report, ("threads", "locks", "deadlocks", "tasks")), "instructions" in process.left_out()
+    parts = ("threads", "locks", "deadlocks", "tasks", "greenlets")
+    return document(report, parts), "instructions" in process.left_out()
 
 
 def looks_at(target: Running, number: int) -> Iterator[Json]:
@@ -514,10 +519,13 @@ def judge(program: Program, threads: Mapping[int, str], document: Json) -> tuple
                   None if edge["holder"] is None else roles[edge["holder"]]) for edge in deadlock["edges"]]
                 for deadlock in document["deadlocks"]]
     verdict = document["verdict"]
-    # cycles of tasks are no deadlocks of threads, and a core is that of a program that was killed
-    says_stuck = verdict["ends_by_itself"] is False and verdict["kind"] not in ("task-cycle", "crash")
+    # cycles of tasks and greenlets are no deadlocks of threads, and a core is that of a program that was killed
+    says_stuck = verdict["ends_by_itself"] is False and verdict["kind"] not in ("task-cycle", "greenlet-cycle", "crash")
     if says_stuck != bool(reported):
         return FALSE, f"the verdict is {verdict['kind']}, and reported are {reported}"
+    of_greenlets = _judge_greenlets(program, document)
+    if of_greenlets is not None:
+        return of_greenlets
     if program.expect != "deadlock":
         return (FALSE, f"reported {reported}") if reported else (RIGHT, None)
     members = {waiter for waiter, _, _ in program.edges}
@@ -540,6 +548,20 @@ def judge(program: Program, threads: Mapping[int, str], document: Json) -> tuple
     if not members <= found:
         return SILENT, f"nothing is said of {sorted(members - found)}" + (f": {reported}" if reported else "")
     return RIGHT, None
+
+
+def _judge_greenlets(program: Program, document: Json) -> tuple[str, str] | None:
+    """What is wrong or missing about cycles of greenlets; None if nothing is."""
+    rows = {row["id"]: row for row in document.get("greenlets", ())}
+    name = {address: row["stack"][-1]["function"] if row["stack"] else address for address, row in rows.items()}
+    found = {(name[address], rows[address]["waits"]["kind"] or "end", name[other])
+             for cycle in document.get("greenlet_cycles", ()) for address in cycle
+             for other in (*rows[address]["waits"]["holders"], *rows[address]["waits"]["greenlets"])}
+    for waiter, kind, holder in sorted(found):
+        if not any(waiter == own and kind in kinds and holder == other for own, kinds, other in program.greenlets):
+            return FALSE, f"{(waiter, kind, holder)} is not true"
+    missing = {waiter for waiter, _, _ in program.greenlets} - {waiter for waiter, _, _ in found}
+    return (SILENT, f"nothing is said of greenlets {sorted(missing)}") if missing else None
 
 
 def _is_told(program: Program, edge: tuple[str, str, str | None]) -> bool:

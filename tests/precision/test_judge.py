@@ -141,3 +141,23 @@ def test_silence_is_expected_only_where_declared(tmp_path: Path) -> None:
         score = Score("program", python, "deadlock")
         score.add(target, verdict, "why")
         assert unexpected(known, score) == expected
+
+
+def test_cycles_of_greenlets_are_compared_by_their_outermost_functions(tmp_path: Path) -> None:
+    def found(*edges: tuple[str, str | None, str]) -> Json:
+        rows = [{"id": waiter, "stack": [{"function": waiter}], "waits": {"kind": kind, "holders": [], "greenlets": [
+            other]}} for waiter, kind, other in edges]
+        return {**document(), "greenlets": rows, "greenlet_cycles": [[row["id"] for row in rows]] if rows else []}
+
+    def program(truth: str) -> Program:
+        path = tmp_path / "program.py"
+        path.write_text(f'"""A program that is written after a report on greenlets of gevent.\n\nTruth: {truth}"""')
+        return Program.read(path)
+
+    told = program('{"expect": "deadlock", "edges": [], "greenlets": [["one", "end", "two"], ["two", "end", "one"]]}')
+    assert judge(told, THREADS, found(("one", None, "two"), ("two", None, "one"))) == (RIGHT, None)
+    assert judge(told, THREADS, found(("one", "Lock", "two"), ("two", None, "one")))[0] == FALSE
+    assert judge(told, THREADS, found())[0] == SILENT
+    fine = program('{"expect": "healthy"}')
+    assert judge(fine, THREADS, found()) == (RIGHT, None)
+    assert judge(fine, THREADS, found(("one", None, "one")))[0] == FALSE

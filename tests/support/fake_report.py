@@ -24,6 +24,7 @@ from gdbext.model import (
     Finding,
     Gil,
     Greenlet,
+    GreenletWait,
     Hold,
     Holder,
     InlinedCall,
@@ -207,7 +208,7 @@ def part_of_a_report() -> Report:
     target = dataclasses.replace(INFO, command_line="python3 job.py", host="web-3", time=1795352341, paused=0.091,
                                  kept=1000, whole=2000)
     return dataclasses.replace(gil_deadlock(), target=target, deadlocks=(), verdict=Verdict(
-        "event-loop-blocked", (1,), (2,), (0x10,), DERIVED))
+        "event-loop-blocked", (1,), (2,), (0x10,), DERIVED, (0x37,)))
 
 
 def without_verdict() -> Report:
@@ -233,9 +234,12 @@ def asyncio() -> Report:
     lock = Awaited(kind="asyncio.Lock", address=0x90, name="lock", holders=(0x10,))
     tasks = (Task(0x10, "a", 0x7000, 1, "pending", stack[:1], Awaited((0x20,), 2, timed=True), (0x20,)),
              Task(0x20, None, 0x7000, None, "running", (), lock))
+    waits = GreenletWait("gevent.lock.RLock", 0xA0, "lock", (), 2, True, (0x31,), DERIVED, why, stack[0], True)
     greenlets = (Greenlet(0x30, "greenlet.greenlet", 1, "current", is_main=True),
                  Greenlet(0x31, "Worker", 1, "suspended", stack=stack[:1]),
                  Greenlet(0x32, "Worker", 1, "suspended", stack=stack[:1]),
+                 Greenlet(0x37, "Worker", 2, "suspended", waits=waits),
+                 Greenlet(0x38, "Worker", 2, "suspended", waits=GreenletWait(greenlets=(0x37,))),
                  Greenlet(0x33, "Worker", None, "suspended"), Greenlet(0x34, "Worker", None, "dead"),
                  Greenlet(0x35, "Worker", None, "not started"), Greenlet(0x36, "greenlet.greenlet", 2, "current", True))
     report = gil_deadlock()
@@ -247,7 +251,8 @@ def asyncio() -> Report:
         variables=((Local("x", "int", "1"),), (), ()))
     return dataclasses.replace(report, threads=(first, *report.threads[1:]), locks=(*report.locks, held), tasks=tasks,
                                task_cycles=((0x10, 0x20),),
-                               event_loops=(EventLoop(0x7000, "_UnixSelectorEventLoop", 1),), greenlets=greenlets)
+                               event_loops=(EventLoop(0x7000, "_UnixSelectorEventLoop", 1),), greenlets=greenlets,
+                               greenlet_cycles=((0x37,),))
 
 
 def crashed() -> Report:

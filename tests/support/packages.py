@@ -32,6 +32,10 @@ _OF_VERSION = {
 LOCKS_NAME = "lock-packages"
 _LOCKS = {
     **{f"greenlet-{release}": (f"greenlet=={release}",) for release in ("2.0.2", "3.0.3", "3.1.1", "3.2.5", "3.5.6")},
+    # the first one's packages are of its time: later ones have names that the setuptools of Python 3.9 does not find
+    "gevent-22.10.2": ("gevent==22.10.2", "greenlet==2.0.2", "zope.event==4.6", "zope.interface==6.0"),
+    "gevent-24.2.1": ("gevent==24.2.1", "greenlet==3.0.3", "zope.event==6.2", "zope.interface==8.7"),
+    "gevent-26.9.0": ("gevent==26.9.0", "greenlet==3.5.6", "zope.event==6.2", "zope.interface==8.7"),
     "FastRLock": ("fastrlock==0.8.4", "lupa==2.8"),
     # the last that run with Debian's Qt
     "PyQt5": ("PyQt5==5.15.11", "PyQt5-sip==12.17.0"), "PyQt6": ("PyQt6==6.4.2", "PyQt6-sip==13.10.2"),

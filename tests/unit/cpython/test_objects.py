@@ -287,3 +287,12 @@ def test_name_of_a_function_written_in_c(python: FakePython) -> None:
     assert objects(python).c_function_name(definition) == "acquire"
     with pytest.raises(MemoryUnreadable):
         objects(python).c_function_name(0xDEAD_0000)
+
+
+def test_function_compiled_by_cython_has_the_name_of_its_definition() -> None:
+    fake = FakePython(FakeMemory(), "3.13.0")
+    bound = fake.builtin_method("__exit__", 0)
+    fake.build.put("PyObject", bound, ob_type=fake.type_object("_cython_3_1_2.cython_function_or_method"))
+    objects = Objects(fake.memory, fake.layouts)
+    assert objects.function_name(bound) == "__exit__"
+    assert objects.bound_method(fake.method(bound, 0x7000)) == (0x7000, "__exit__")

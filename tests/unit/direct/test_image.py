@@ -1,4 +1,4 @@
-"""Pages that are read together, and which were read afterwards."""
+"""Pages that are read together, which were read afterwards, and which have changed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from gdbext.direct.image import ImageMemory
 from gdbext.errors import MemoryUnreadable
-from gdbext.inferior.cache import PAGE
+from gdbext.inferior.cache import BYPASS_PAGES, PAGE
 from tests.support.fake_memory import FakeMemory
 
 AT = 0x7F00_0000_0000
@@ -60,3 +60,56 @@ def test_image_that_the_cache_dropped_proves_nothing(monkeypatch: pytest.MonkeyP
     image.read(AT + 2 * PAGE, 1)
     image.read(AT, 1)
     assert image.later() == {AT, AT + 2 * PAGE}
+
+
+def test_pages_with_other_contents_have_changed() -> None:
+    raw = memory(4)
+    image = ImageMemory(raw)
+    image.take([AT])
+    for page in range(4):
+        image.read(AT + page * PAGE, 1)
+    for page in (0, 1, 3):
+        raw.write(AT + page * PAGE, b"new")
+    # the image is that of its moment
+    assert image.changed(lambda page: page != AT + 3 * PAGE) == {AT + PAGE}
+    assert image.changed(lambda page: True) == {AT + PAGE, AT + 3 * PAGE}
+
+
+def test_ignored_ranges_count_as_unchanged() -> None:
+    raw = memory(3)
+    image = ImageMemory(raw)
+    for page in range(3):
+        image.read(AT + page * PAGE, 1)
+    image.ignore(AT + 2 * PAGE - 2, 4)
+    raw.write(AT + 2 * PAGE - 2, b"news")
+    assert image.changed(lambda page: True) == set()
+    raw.write(AT + 2 * PAGE - 3, b"news!")
+    assert image.changed(lambda page: True) == {AT + PAGE}
+
+
+def test_large_reads_count_too() -> None:
+    raw = memory(BYPASS_PAGES + 2)
+    image = ImageMemory(raw)
+    image.take([AT])
+    size = PAGE * (BYPASS_PAGES + 1)
+    image.read(AT, size)
+    assert image.later() == set(range(AT, AT + size, PAGE))
+    assert image.changed(lambda page: True) == set()
+    raw.write(AT + PAGE, b"new")
+    assert image.changed(lambda page: True) == set(range(AT, AT + size, PAGE))
+
+
+def test_forgotten_pages_may_have_changed() -> None:
+    image = ImageMemory(memory(2))
+    image.read(AT + PAGE, 1)
+    image.forget()
+    assert image.changed(lambda page: True) == {AT + PAGE}
+
+
+def test_image_can_be_dropped() -> None:
+    image = ImageMemory(memory(2))
+    image.take([AT])
+    before = image.is_taken
+    image.drop()
+    assert (before, image.is_taken) == (True, False)
+    assert set(image.used) == set()

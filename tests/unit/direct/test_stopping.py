@@ -59,6 +59,33 @@ def test_threads_stop_and_run_again(child: subprocess.Popen[str]) -> None:
     assert "t" not in {state(main), state(other)}
 
 
+def test_some_threads_can_run_again_before_the_others(child: subprocess.Popen[str]) -> None:
+    main, other = tids(child.pid)
+    with StoppedThreads() as stopped:
+        stopped.stop((main, other))
+        stopped.resume((main, 1 << 30))
+        assert set(stopped.current) == {other}
+        assert state(main) != "t"
+        assert state(other) == "t"
+        # as long as any thread is stopped
+        assert stopped.seconds == 0.0
+        stopped.resume((other,))
+        assert stopped.seconds > 0
+        assert stopped.stop((main,)) == {main}
+
+
+def test_area_of_a_thread_that_the_kernel_changes(child: subprocess.Popen[str]) -> None:
+    main, other = tids(child.pid)
+    with StoppedThreads() as stopped:
+        stopped.stop((main, other))
+        for tid in (main, other):
+            address, size = stopped.kernel_area(tid)
+            # glibc 2.35 or later registers it in the thread's struct pthread; an older C library does not
+            thread_pointer = arch.of("x86_64").user_registers(stopped.registers(tid))["fs_base"]
+            assert not address or 0 < address - thread_pointer < 0x1000 and 20 <= size <= 64
+    assert stopped.kernel_area(main) == (0, 0)
+
+
 def test_signal_that_arrives_meanwhile_is_not_lost(child: subprocess.Popen[str]) -> None:
     assert child.stdout is not None
     for _ in range(20):

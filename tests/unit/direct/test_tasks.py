@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gdbext import arch
-from gdbext.direct.tasks import Task, read_tasks, robust_list
+from gdbext.direct.tasks import Task, read_runs, read_switches, read_tasks, robust_list
 from gdbext.inferior.asleep import SystemCall
 
 FUTEX = "202 0x1000 0x80 0x0 0x0 0x0 0x0 0x7000 0x4000\n"
@@ -44,6 +44,13 @@ def test_thread_outside_of_a_system_call_has_a_negative_number(tmp_path: Path) -
 def test_switches_serve_where_the_kernel_does_not_count_runs(tmp_path: Path) -> None:
     add(tmp_path, 100, schedstat="0 0 0\n", switches=41)
     assert read(tmp_path)[100].runs == 41
+
+
+def test_counters_alone(tmp_path: Path) -> None:
+    add(tmp_path, 100)
+    add(tmp_path, 102, schedstat="0 0 0\n", switches=41)
+    assert read_runs(100, (100, 101, 102), str(tmp_path)) == {100: 7, 102: 41}
+    assert read_switches(100, (100, 101, 102), str(tmp_path)) == {100: 3, 102: 41}
 
 
 def test_thread_that_has_ended_is_left_out(tmp_path: Path) -> None:

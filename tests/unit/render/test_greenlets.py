@@ -21,6 +21,12 @@ Greenlets of thread 1 "MainThread": 3 greenlets
     #0   work [coroutine] at /app/job.py:5
              line 5
 
+Greenlets of thread 2 "loader": 3 greenlets
+  Greenlet 0x36 (greenlet.greenlet) runs; its frames are those of its thread
+  Greenlet 0x37 (Worker) waits for gevent.lock.RLock 0xa0 lock, held by greenlet 0x31 (work job.py:5), taken at \
+job.py:5, with a timeout
+  Greenlet 0x38 (Worker) waits for the end of greenlet 0x37
+
 Greenlets of threads that have ended, or are not known: 1 greenlet
   Greenlet 0x33 (Worker) is suspended
 

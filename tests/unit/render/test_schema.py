@@ -44,7 +44,7 @@ LATER = {("gil", "orphan"), ("threads", "unmerged"), ("threads", "parts"), ("thr
          ("stack", "locals"), ("taken_at", "qualified_name"), ("taken_at", "columns"), ("taken_at", "kind"),
          ("locks", "orphan_evidence"), ("locks", "foreign_owner"), ("locks", "of_object"),
          ("edges", "evidence"), ("edges", "why"), ("awaits", "kind"), ("awaits", "address"), ("awaits", "name"),
-         ("crash", "parts"),
+         ("crash", "parts"), ("greenlets", "waits"), ("verdict", "greenlets"),
          *(("target", name) for name in ("command_line", "host", "time", "paused", "kept", "whole"))}
 #: Reports that together contain every possible member.
 RICH = ("asyncio", "world", "crashed")

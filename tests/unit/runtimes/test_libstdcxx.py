@@ -165,6 +165,24 @@ def test_find_exceptions_when_freed_is_empty(program: Program, references: int) 
     assert program.find(program.throw(program.type("7Problem"), references=references)) == []
 
 
+def test_find_exceptions_when_memory_changes_meanwhile_is_empty(
+        program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that is not stopped may free an exception between two reads of its class."""
+    thrown = program.throw(program.type("7Problem"))
+    read, seen = program.memory.read, []
+
+    def read_once(address: int, size: int) -> bytes:
+        data = read(address, size)
+        if GNU in data or data[1:] == GNU[1:]:
+            seen.append(address)
+            return data if len(seen) == 1 else bytes(size)
+        return data
+
+    monkeypatch.setattr(program.memory, "read", read_once)
+    assert program.find(thrown) == []
+    assert len(seen) > 1
+
+
 def test_find_exceptions_when_not_an_exception_is_empty(program: Program) -> None:
     memory, type_info = program.memory, program.type("7Problem")
     thrown = program.throw(type_info)

@@ -1,26 +1,18 @@
 from __future__ import annotations
 
-import pytest
-
 from gdbext.cpython.frames import FrameReader
 from gdbext.cpython.objects import Objects
 from gdbext.cpython.runtime import PythonRuntime, iter_interpreters
 from gdbext.inferior.protocol import Module
 from gdbext.model import Greenlet, Problem
-from gdbext.narrate.reasons import explain
 from gdbext.threads.code import Code
 from gdbext.threads.findings import Findings
 from gdbext.threads.greenlets import find_greenlets
 from gdbext.threads.python_side import Python, PythonSide, PythonThread
-from tests.support.fake_greenlets import MAIN_STOP, FakeGreenlets
+from tests.support.fake_greenlets import FakeGreenlets
 
 
 def look(fake: FakeGreenlets) -> tuple[tuple[Greenlet, ...], list[Problem]]:
-    found, findings = look_with_notes(fake)
-    return found, findings.problems
-
-
-def look_with_notes(fake: FakeGreenlets) -> tuple[tuple[Greenlet, ...], Findings]:
     fake.publish()
     at = fake.build.member("_PyRuntimeState", fake.runtime_address, "interpreters_head")
     runtime = PythonRuntime(fake.runtime_address, Module("/usr/lib/libpython.so", ()), fake.version, "default",
@@ -31,7 +23,7 @@ def look_with_notes(fake: FakeGreenlets) -> tuple[tuple[Greenlet, ...], Findings
     findings = Findings()
     tstates = [(python, tstate) for tstate in interpreters[0].threads]
     side = PythonSide(fake.memory, Code.__new__(Code), findings, [python], {4: PythonThread(tstates)}, [])
-    return find_greenlets(side, findings), findings
+    return find_greenlets(side, findings), findings.problems
 
 
 def test_greenlets_have_their_thread_and_frames() -> None:
@@ -41,18 +33,6 @@ def test_greenlets_have_their_thread_and_frames() -> None:
     assert problems == []
     assert {(each.address, each.thread, each.state, each.is_main, tuple(frame.function for frame in each.stack))
             for each in found} == {(fake.main, 4, "current", True, ()), (suspended, 4, "suspended", False, ("leave",))}
-
-
-@pytest.mark.parametrize(("count", "words"), [
-    (0, []), (1, ["1 greenlet is suspended"]), (2, ["2 greenlets are suspended"])])
-def test_note_says_that_waits_of_suspended_greenlets_are_not_decoded(count: int, words: list[str]) -> None:
-    fake = FakeGreenlets("3.13.0")
-    for _ in range(count):
-        fake.suspended(("leave", 5))
-    # this one cannot be resumed, whatever it waits for
-    fake.suspended(("leave", 5), main=fake.greenlet(stop=MAIN_STOP, start=1, thread_state=0))
-    notes = [explain(note) for note in look_with_notes(fake)[1].notes]
-    assert [note.partition(";")[0] for note in notes] == words
 
 
 def test_release_that_is_not_decoded_is_reported() -> None:

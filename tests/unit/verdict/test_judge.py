@@ -12,6 +12,8 @@ from gdbext.model import (
     RECORDED,
     EventLoop,
     Frame,
+    Greenlet,
+    GreenletWait,
     Holder,
     Lock,
     PyFrame,
@@ -217,3 +219,43 @@ def test_ten_thousand_threads_are_quick() -> None:
     found = judge(report(*threads, thread(10_000, SOCKET), locks=(*locks, SOCKET)))
     assert (found.kind, found.threads, len(found.behind)) == ("blocked-behind", (10_000,), 9_999)
     assert time.process_time() - began < 2
+
+
+# -- greenlets -------------------------------------------------------------------------------------------------------
+
+
+def greenlets(*made: tuple[int, GreenletWait | None], cycles: tuple[tuple[int, ...], ...] = ()) -> Report:
+    waiting = Thread(1, 885, 885, "python", status="blocked", syscall="epoll_wait")
+    members = tuple([Greenlet(address, "Greenlet", 1, "suspended", waits=waits) for address, waits in made])
+    return Report(INFO, threads=(waiting,), greenlets=members, greenlet_cycles=cycles)
+
+
+def test_cycle_of_greenlets_has_its_weakest_evidence() -> None:
+    report = greenlets((1, GreenletWait(holders=(2,), locked=True, evidence="derived")),
+                       (2, GreenletWait(greenlets=(1,))), cycles=((1, 2),))
+    found = judge(report)
+    assert (found.kind, found.greenlets, found.evidence, found.outcome) == (
+        "greenlet-cycle", (1, 2), "derived", "stuck")
+    joins = greenlets((1, GreenletWait(greenlets=(1,))), cycles=((1,),))
+    assert judge(joins).evidence == "recorded"
+
+
+def test_greenlet_with_others_behind_it_that_waits_for_input() -> None:
+    report = greenlets((1, GreenletWait("io", others=1)), (2, GreenletWait(holders=(1,), locked=True)),
+                       (3, GreenletWait(holders=(2,), locked=True)), (4, GreenletWait(holders=(1,), timed=True)))
+    found = judge(report)
+    assert (found.kind, found.threads, found.greenlets) == ("blocked-behind", (1,), (1, 2, 3))
+
+
+@pytest.mark.parametrize("waits", [
+    GreenletWait("timer", timed=True), GreenletWait("io", others=1, timed=True), GreenletWait("stat", others=1), None])
+def test_greenlet_that_continues_after_a_time_blocks_nothing(waits: GreenletWait | None) -> None:
+    assert judge(greenlets((1, waits), (2, GreenletWait(holders=(1,), locked=True)))).kind == "idle"
+
+
+def test_greenlet_that_waits_for_a_lock_without_known_holder_is_unknown() -> None:
+    wanted = GreenletWait("gevent.lock.Semaphore", locked=True)
+    found = judge(greenlets((1, wanted), (2, GreenletWait("io", others=1))))
+    assert (found.kind, found.greenlets) == ("unknown", (1,))
+    for fine in (GreenletWait("x", locked=True, timed=True), GreenletWait("gevent.event.Event", others=1)):
+        assert judge(greenlets((1, fine))).kind == "idle"
