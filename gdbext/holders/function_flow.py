@@ -10,12 +10,15 @@ from gdbext.arch.protocol import Instruction, MemoryOperand
 from gdbext.errors import GdbextError, if_unreadable
 from gdbext.holders.instruction_effects import InstructionEffects
 from gdbext.holders.lock_state import (
+    ANY_REACH,
     CONSTANT,
     NO_EFFECT,
+    NO_REACH,
     ONLY,
     Attempt,
     Effect,
     Held,
+    Reach,
     State,
     Taken,
     TakenAt,
@@ -239,9 +242,23 @@ class Function:
                       attempts.pop() if len(attempts) == 1 else None,
                       result if result is not None and self._is_passed(result) else None, self._taken())
 
-    def calls(self) -> frozenset[int | None]:
-        """The functions that it calls on paths that return; None is one among them if a call goes anywhere."""
-        return frozenset(called for at, called in self._effects.calls if at in self._returning)
+    def reach(self, depth: int) -> Reach:
+        """What may happen to addresses that the function gets, on paths that return.
+
+        :param depth: of the function's call.
+        """
+        stores = {to for at, to in self._effects.stored if at in self._returning}
+        for at, called, arguments in self._effects.calls:
+            found = self._flow.reach(called, depth + 1) if at in self._returning else NO_REACH
+            if found.unknown:
+                return ANY_REACH
+            stores |= self._effects.stores_of(found, arguments)
+        return Reach(stores=frozenset(stores))
+
+    def passes(self, pc: int, lock: Value) -> bool:
+        """Whether the call at a program counter gets the address of a lock that is held there."""
+        state = self.before(pc)
+        return state is None or self._effects.is_passed(lock, state)
 
     def _taken(self) -> tuple[Taken, ...]:
         """The locks that the function may hold when it returns, in terms of its arguments."""

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from gdbext.arch.protocol import Assignment, Exchange, Instruction, MemoryOperand
-from gdbext.holders.lock_state import CONSTANT, NO_EFFECT, ONLY, Effect, State, Taken, Value
+from gdbext.holders.lock_state import CONSTANT, NO_EFFECT, ONLY, Effect, Reach, State, Taken, Value
 from gdbext.holders.pairs import Inlined
 
 if TYPE_CHECKING:
@@ -17,21 +17,25 @@ if TYPE_CHECKING:
 
 #: Most locks that one call may acquire.
 _MAX_TAKEN = 8
+#: Stands for the register of a value that is a constant.
+_CONSTANT = "constant"
 
 
 class InstructionEffects:
     """Applies the instructions of one function.
 
-    While `block` is the address of a block, the calls that its instructions make, and the locks that they release but
-    have not acquired, are added to `calls` and `released`. `acquired_by` are the functions that have acquired locks.
+    While `block` is the address of a block, what its instructions do is recorded with that address: `calls` with the
+    register that contains each argument at the function's entry, the locks that they release but have not acquired, and
+    the places to which they store; see `Reach`. `acquired_by` are the functions that have acquired locks.
     """
 
     def __init__(self, flow: LockFlow, depth: int) -> None:
         self._flow = flow
         self._depth = depth
         self.block: int | None = None
-        self.calls: list[tuple[int, int | None]] = []
+        self.calls: list[tuple[int, int | None, Mapping[str, str | None]]] = []
         self.released: list[tuple[int, Value | None]] = []
+        self.stored: list[tuple[int, str | None]] = []
         self.acquired_by: dict[Value, int] = {}
 
     def apply(self, instruction: Instruction, state: State) -> None:
@@ -95,6 +99,8 @@ class InstructionEffects:
         if isinstance(made.target, MemoryOperand):
             at = self._address(made.target, instruction, state)
             state.store(at, 8, value)
+            if value.base != CONSTANT:
+                self._note_store(at, state)
             if self._flow.inlined is not None and (at is None or not state.is_stack(at)):
                 state.lose(value)
         else:
@@ -134,7 +140,10 @@ class InstructionEffects:
             return
         for access in instruction.accesses():
             if access.kind == "write":
-                state.store(self._address(access.operand, instruction, state), access.size, None)
+                at = self._address(access.operand, instruction, state)
+                state.store(at, access.size, None)
+                if access.size is None or access.size >= 8:
+                    self._note_store(at, state)
         for name in instruction.written:
             state.values.pop(name, None)
 
@@ -173,16 +182,52 @@ class InstructionEffects:
                             and place.offset < at.offset + size and at.offset < place.offset + 8):
                         state.lose(value)
 
-    def _lose_passed(self, arguments: Iterable[Value], state: State) -> None:
+    def _lose_reached(self, reach: Reach, arguments: Mapping[str, Value], state: State) -> None:
+        """Lose the locks whose addresses a completed call has passed to code that is not known, or has stored."""
+        origins = {name: self._origin(value, state) for name, value in arguments.items()}
+        if reach.unknown:
+            self._lose_passed(arguments.values(), state)
+        elif self.stores_of(reach, origins):
+            self._lose_passed(arguments.values(), state, in_memory=reach is self._flow.copying)
+
+    def stores_of(self, reach: Reach, origins: Mapping[str, str | None]) -> frozenset[str | None]:
+        """The places outside of the frame to which a call stores; see `Reach`.
+
+        :param origins: the register that contains each argument at the function's entry; see `_origin`.
+        """
+        found = {origins.get(name) if name is not None else None for name in reach.stores}
+        if _CONSTANT in found and reach is not self._flow.copying:
+            found.add(None)
+        return frozenset(found - {_CONSTANT, self._flow.cpu.STACK_POINTER})
+
+    def _lose_passed(self, arguments: Iterable[Value], state: State, in_memory: bool = False) -> None:
         """Lose the locks whose addresses a call gets, by arguments or by memory that arguments point to.
 
-        It may call any function, such as one that releases them.
+        :param in_memory: only by memory.
         """
         lowest = _lowest(arguments, state)
         for place, value in [*state.values.items()]:
-            if (place in state.cpu.ARGUMENTS if isinstance(place, str) else
+            if (place in state.cpu.ARGUMENTS and not in_memory if isinstance(place, str) else
                     not state.is_stack(place) or lowest is not None and place.offset >= lowest):
                 state.lose(value)
+
+    def is_passed(self, lock: Value, state: State) -> bool:
+        """Whether the call at a place gets the address of a lock that is held there."""
+        state = state.copy()
+        self._lose_passed([state.values[name] for name in state.cpu.ARGUMENTS if name in state.values], state)
+        return lock not in state.held
+
+    def _note_store(self, at: Value | None, state: State) -> None:
+        """Record that an instruction stores a value."""
+        origin = self._origin(at, state)
+        if self.block is not None and origin != state.cpu.STACK_POINTER:
+            self.stored.append((self.block, None if origin == _CONSTANT else origin))
+
+    def _origin(self, value: Value | None, state: State) -> str | None:
+        """The register at the function's entry from which a value is computed, or `_CONSTANT`; None for others."""
+        if value is None or value.base[0] != "entry":
+            return _CONSTANT if value is not None and value.base == CONSTANT else None
+        return str(value.base[1])
 
     # -- calls -----------------------------------------------------------------------------------------------
 
@@ -204,11 +249,14 @@ class InstructionEffects:
         """
         effect = self._flow.effect(called, self._depth + 1) if called is not None else NO_EFFECT
         if self.block is not None:
-            self.calls.append((self.block, called))
+            self.calls.append((self.block, called, {
+                name: self._origin(state.values.get(name), state) for name in state.cpu.ARGUMENTS}))
         arguments = {name: state.values[name] for name in state.cpu.ARGUMENTS if name in state.values}
         if not any(effect is known for known in self._flow.primitive_effects):
-            if state.held and self._flow.inlined is not None and self._flow.calls_unknown(called, self._depth + 1):
-                self._lose_passed(arguments.values(), state)
+            if self._flow.inlined is not None:
+                state.called |= {called}
+                if state.held:
+                    self._lose_reached(self._flow.reach(called, self._depth + 1), arguments, state)
             self._call_writes(arguments.values(), state)
         self._release(effect, arguments, state)
         self._acquire(effect, arguments, state, instruction.address, called)

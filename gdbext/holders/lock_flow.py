@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from gdbext.arch.protocol import Instruction
 from gdbext.errors import GdbextError, if_unreadable
 from gdbext.holders.function_flow import Function, TooLarge, analyse
-from gdbext.holders.lock_state import ANY_LOCK, NO_EFFECT, Effect, State, Value
+from gdbext.holders.lock_state import ANY_LOCK, ANY_REACH, NO_EFFECT, Effect, Reach, State, Value
 from gdbext.holders.pairs import Inlined
 from gdbext.inferior.cache import read_u64
 from gdbext.inferior.protocol import Module, Target
@@ -62,7 +62,9 @@ class LockFlow:
         # functions for which a bound was reached while one function of the stack was analysed; see `_begin`
         self._cut: set[int] = set()
         self._is_cut = False
-        self._calling: dict[int, bool] = {}
+        #: Of a function outside: it may copy memory to where its first argument points, as memcpy does.
+        self.copying = Reach(stores=frozenset(code.cpu.ARGUMENTS[:1]))
+        self._reaches: dict[int, Reach] = {}
         self._exchanging = 0
 
     def start_of(self, pc: int, entered: int | None = None) -> int | None:
@@ -194,7 +196,7 @@ class LockFlow:
         for address in self._cut:
             self._known.pop(address, None)
             self._functions.pop(address, None)
-            self._calling.pop(address, None)
+            self._reaches.pop(address, None)
         self._cut.clear()
         self._callees = 0
 
@@ -248,29 +250,44 @@ class LockFlow:
         function = self._function(address, depth)
         return function.effect() if function is not None else ANY_LOCK
 
-    def calls_unknown(self, address: int | None, depth: int) -> bool:
-        """Whether the function at an address, or one that it calls, may call a function that is not known.
+    def reach(self, address: int | None, depth: int) -> Reach:
+        """What may happen to addresses that the function at an address gets.
 
-        :param address: None if already this one is not known.
+        :param address: None if it is not known which function is called.
         """
         try:
             address = self.cpu.behind_stub(self._memory, address) if address is not None else None
         except GdbextError:
-            return True
-        if address is None or address in self._calling:
-            return address is None or self._calling[address]
-        self._calling[address] = False  # for a recursive call; the outer call decides
+            return ANY_REACH
+        if address is None or address in self._reaches:
+            return ANY_REACH if address is None else self._reaches[address]
+        self._reaches[address] = ANY_REACH  # for a recursive call
         with self._noting_cuts(address):
-            self._calling[address] = not self.is_outside(address) and self._calls_unknown(address, depth)
-        return self._calling[address]
+            self._reaches[address] = self.copying if self.is_outside(address) else self._reach_of(address, depth)
+        return self._reaches[address]
 
-    def _calls_unknown(self, address: int, depth: int) -> bool:
+    def _reach_of(self, address: int, depth: int) -> Reach:
         self._callees += 1
         if depth > _MAX_DEPTH or self._callees > _MAX_CALLEES:
             self._is_cut = True
-            return True
+            return ANY_REACH
         function = self._function(address, depth)
-        return function is None or any(self.calls_unknown(called, depth + 1) for called in function.calls())
+        return function.reach(depth) if function is not None else ANY_REACH
+
+    def passes(self, pc: int, lock: Value, entered: int | None = None) -> bool:
+        """Whether the call at a program counter gets the address of a lock that is held there."""
+        function = self._function_at(pc, entered)
+        return function is None or function.passes(pc, lock)
+
+    def has_called_unknown(self, pc: int) -> bool:
+        """Whether the function of a program counter may have called code that is not known and that has returned."""
+        state = self.state_at(pc)
+        return state is None or any(self.reach_of_call(called).unknown for called in state.called)
+
+    def reach_of_call(self, address: int | None) -> Reach:
+        """As `reach`, of a call by a frame of a stack."""
+        self._begin()
+        return self.reach(address, 1)
 
     @remembered
     def never_returns(self, address: int) -> bool:

@@ -67,6 +67,8 @@ class State:
     since: the lock is held unless it has one of these addresses. `is_zero` is the result of the last comparison with
     zero, None if it is unknown; `compared` is the base of an unknown value that was compared with zero.
 
+    `called` are the functions that were called on some path and have returned, with None for one that is not known.
+
     `attempts` are the locks whose acquisition may have failed, by the base of the result. `freed` are the addresses of
     other locks that may have been released since the function's entry, None if any lock may have been. `taken` are the
     locks that may have been acquired on some path.
@@ -82,6 +84,7 @@ class State:
         self.attempts: dict[Base, Attempt] = {}
         self.freed = freed
         self.taken: dict[TakenAt, Taken] = {}
+        self.called: frozenset[int | None] = frozenset()
 
     @classmethod
     def at_entry(cls, cpu: Architecture) -> State:
@@ -92,13 +95,14 @@ class State:
         """A copy, to be changed."""
         made = State(self.cpu, dict(self.values), dict(self.held), self.is_zero, self.freed)
         made.compared, made.attempts, made.taken = self.compared, dict(self.attempts), dict(self.taken)
+        made.called = self.called
         return made
 
     def is_same(self, other: State) -> bool:
         """Whether two states say the same."""
         return (self.values == other.values and self.held == other.held and self.is_zero == other.is_zero
                 and self.compared == other.compared and self.attempts == other.attempts and self.freed == other.freed
-                and self.taken == other.taken)
+                and self.taken == other.taken and self.called == other.called)
 
     def flags(self, is_zero: bool | None = None, compared: Base | None = None) -> None:
         """Set the result of the last comparison."""
@@ -221,6 +225,7 @@ def meet(address: int, known: State | None, other: State) -> State:
     freed = None if ours.freed is None or theirs.freed is None else ours.freed | theirs.freed
     made = State(other.cpu, values, in_both(ours.held, theirs.held), is_zero, freed)
     made.compared = ours.compared if ours.compared == theirs.compared else None
+    made.called = ours.called | theirs.called
     made.attempts = {base: attempt for base, attempt in ours.attempts.items() if theirs.attempts.get(base) == attempt}
     for at in {**ours.taken, **theirs.taken}:
         one, two = ours.taken.get(at), theirs.taken.get(at)
@@ -260,5 +265,19 @@ class Effect:
     taken: tuple[Taken, ...] = ()
 
 
+@record
+class Reach:
+    """What may happen to addresses that a function gets: code that is not known may use them, now or later.
+
+    `unknown`: the function, or one that it calls, calls such code. `stores` are the places where it stores values: the
+    registers of the arguments that point to them, and None for any other memory outside its frame.
+    """
+
+    unknown: bool = False
+    stores: frozenset[str | None] = frozenset()
+
+
 NO_EFFECT = Effect()
 ANY_LOCK = Effect(releases_unknown=True)
+NO_REACH = Reach()
+ANY_REACH = Reach(unknown=True)

@@ -198,9 +198,26 @@ class ProvenHolders:
         registers = self._registers(seen, index)
         for lock, released in state.held.items():
             if (lock.base[1] == only if lock.base[0] == ONLY else address not in released and
-                    recompute(self._target, self._code, lock, state, registers) == address):
+                    recompute(self._target, self._code, lock, state, registers) == address
+                    and not self._passed_on(functions, native, index, lock)):
                 return self._name(functions, flow.acquired_by(pc - 1 if index else pc, lock, entered))
         return None
+
+    def _passed_on(self, functions: _Functions, native: Sequence[tuple[int, int]], index: int, lock: Value) -> bool:
+        """Whether the call of a frame may have passed a lock to code that is not known and that has returned."""
+        if not functions.are_inlined or not index or not functions.flow.passes(
+                native[index][0] - 1, lock, self._entered(native, index)):
+            return False
+        return any(i < index and functions.flow.has_called_unknown(native[i][0] - (i > 0))
+                   or i and self._jumped_from_unknown(functions, native, i) for i in range(index + 1)
+                   if not functions.flow.has_outside(self._code.module(native[i][0] - (i > 0))))
+
+    def _jumped_from_unknown(self, functions: _Functions, native: Sequence[tuple[int, int]], index: int) -> bool:
+        """Whether a frame has called code that is not known, or that has called such code and jumped to its callee."""
+        flow, pc = functions.flow, native[index][0]
+        called = self._code.cpu.called(self._target.memory, pc) or flow.called_at(pc - 1, self._entered(native, index))
+        inner = self._code.function_range(native[index - 1][0] - (index > 1))
+        return called is None or (inner is None or inner[0] != called) and flow.reach_of_call(called).unknown
 
     def _guard_holds(self, functions: _Functions, seen: SeenThread, index: int, address: int) -> str | None:
         """The name of the function by which a guard of a frame will release a lock that the frame has acquired."""

@@ -188,6 +188,10 @@ RELEASING = "xor %eax,%eax\nxchg %eax,({})"
     ("mov %rbx,%rdi\ncall *%rax", False),
     ("mov %rbx,%rdi\ncall forward", False),
     ("mov %rbx,%rdi\ncall observe", True),
+    ("mov %rbx,%rdi\ncall keep", False),  # stores the address where %rsi points to
+    ("mov %rbx,%rdi\ncall keep_later", False),
+    ("sub $0x18,%rsp\nmov %rbx,%rdi\nmov %rsp,%rsi\ncall keep\nadd $0x18,%rsp", True),  # in the function's own frame
+    ("sub $0x18,%rsp\nmov %rbx,0x8(%rsp)\nmov %rsp,%rdi\ncall keep\nadd $0x18,%rsp", False),
     ("movq %rbx,%xmm0", False),
     ("sub $0x18,%rsp\nmov %rbx,0x8(%rsp)\nmov %rsp,%rdi\ncall *%rax\nadd $0x18,%rsp", False),
     ("sub $0x18,%rsp\nmov %rbx,0x8(%rsp)\nlea 0x10(%rsp),%rdi\ncall *%rax\nadd $0x18,%rsp", True),
@@ -199,6 +203,7 @@ RELEASING = "xor %eax,%eax\nxchg %eax,({})"
 def test_lock_that_an_instruction_acquires(between: str, is_held: bool) -> None:
     program = AtomicProgram(
         f=TAKING.format(between=between), forward="xor %eax,%eax\njmp *%rdx", observe="mov 0x8(%rdi),%eax\nret",
+        keep="mov %rdi,(%rsi)\nret", keep_later="push %rbp\ncall keep\npop %rbp\nret",
         drop=RELEASING.format("%rdi") + "\nret", drop_later="push %rbp\ncall drop\npop %rbp\nret",
         balanced=TAKING.format(between=RELEASING.format("%rbx")).replace("slow", "late").replace("on", "further"))
     assert program.held() == (ARGUMENT if is_held else set())

@@ -8,6 +8,7 @@ import pytest
 
 from gdbext.holders.proven import ProvenHolders
 from gdbext.inferior.protocol import Section
+from gdbext.model.kinds import LockKind
 from gdbext.threads.code import read_code
 from gdbext.threads.findings import Findings
 from gdbext.threads.threads import read_threads
@@ -44,14 +45,16 @@ class Reader:
         for at, line in [*((FUNCTION + STEP * i, line) for i, line in enumerate(lines or READING)),
                          *((WORK + STEP * i, line) for i, line in enumerate(work))]:
             name = line.partition("call ")[2]
-            if name:
+            if name in ("work", *FUNCTIONS):
                 function = WORK if name == "work" else LIBC + FUNCTIONS[name]
                 self.target.ram.write(at, b"\xe8" + struct.pack("<i", function - (at + 5)))
                 line = f"call {function:#x}"
+            elif "xchg" in line:
+                self.target.ram.write(at, b"\x87\x00")
             self.target.instructions.append((at, STEP, line))
         self.thread: FakeThread = self.target.thread()
 
-    def holds(self, index: int, lock: int = LOCK, inside: int = 0, **registers: int) -> bool:
+    def holds(self, index: int, lock: int = LOCK, inside: int = 0, kind: LockKind = "rwlock", **registers: int) -> bool:
         """Whether the thread holds the lock while the call of a line goes on; `registers` are those of that frame.
 
         :param inside: the line of `work` in which the thread is.
@@ -64,7 +67,7 @@ class Reader:
         findings = Findings()
         code = read_code(self.target, findings)
         seen = read_threads(self.target, None, findings)[1]
-        return ProvenHolders(self.target, code, self.target.loaded[2:3]).find(seen, "rwlock", lock) is not None
+        return ProvenHolders(self.target, code, self.target.loaded[2:3]).find(seen, kind, lock) is not None
 
 
 @pytest.mark.parametrize(("index", "is_held"), [(2, False), (HOLDING, True), (RELEASED, False)])
@@ -127,3 +130,25 @@ def test_proof_names_the_function_that_acquired() -> None:
     proof = ProvenHolders(reader.target, code, reader.target.loaded[2:3]).find(seen, "rwlock", LOCK)
     assert proof is not None
     assert (proof.call, proof.module) == ("pthread_rwlock_rdlock", "libdrv.so")
+
+
+#: Acquires a mutex of Rust, and calls with its address in a register.
+LOCKING = ("push %rbx", "mov %rdi,%rbx", "xor %eax,%eax", "mov $0x1,%ecx", "lock cmpxchg %ecx,(%rdi)",
+           f"jne {FUNCTION + 8 * STEP:#x}")
+
+
+@pytest.mark.parametrize(("argument", "work", "inside", "is_held"), [
+    ("xor %edi,%edi", ("call *%rdx", "nop", "ret"), 1, True),  # the function does not get the address
+    ("nop", ("nop", "nop", "ret"), 1, True),
+    ("nop", ("call *%rdx", "nop", "ret"), 1, False),  # it may have passed it on
+    ("nop", ("nop", "call *%rdx", "ret"), 1, True),  # it has not returned yet
+])
+def test_lock_that_a_callee_may_have_passed_on_is_not_held(
+        argument: str, work: tuple[str, ...], inside: int, is_held: bool) -> None:
+    reader = Reader(*LOCKING, argument, "call work", "ret", work=work)
+    assert reader.holds(7, inside=inside, kind="rust-mutex") == is_held
+
+
+def test_lock_that_was_passed_to_a_function_that_is_not_known_is_not_held() -> None:
+    """The function may have released it, and then jumped to the one in which the thread is."""
+    assert not Reader(*LOCKING, "nop", "call *%rdx", "ret", work=("nop", "ret")).holds(7, kind="rust-mutex")

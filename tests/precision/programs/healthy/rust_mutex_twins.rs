@@ -1,7 +1,8 @@
 /* Functions that look as if they held a mutex of Rust's standard library, while they wait for a mutex that the thread
    has that waits for it. Each stands for a way in which a guard comes to an end that its function does not show: dropped by a callee
    that gets it in registers, in a box, in an option or a vector, through a reference to a closure or a trait object, by
-   a panic, by an assignment; or it was never there, since the try has failed, or another mutex was meant. Clippy
+   a panic, by an assignment, by another function after a callee has stored it, or by a callee that has not returned
+   yet or has jumped to another function; or it was never there, since the try has failed, or another mutex was meant. Clippy
    has lints for guards that live longer or shorter than they seem to: let_underscore_lock, significant_drop_tightening.
 
    The holder is another thread, which sleeps for a while.
@@ -120,6 +121,12 @@ fn by_closure_in_box(of: &Table) -> u64 {
 trait Handler {
     fn handle(&self, guard: Guard) -> u64;
     fn take(&self, guard: &mut Option<Guard>) -> u64;
+
+    /// Ends with a jump to the function in which the thread waits.
+    fn finish(&self, of: &Table, guard: Guard) -> u64 {
+        drop(guard);
+        commit(of)
+    }
 }
 
 struct Plain(u64);
@@ -297,7 +304,84 @@ fn by_method(of: &Table) -> u64 {
     commit(of) + holder.seen
 }
 
-const FUNCTIONS: [(&str, fn(&Table) -> u64); 17] = [
+#[inline(never)]
+fn forward_and_commit(of: &Table, handler: &dyn Handler, guard: Guard) -> u64 {
+    let value = handler.handle(guard);
+    commit(of) + value
+}
+
+#[inline(never)]
+fn inside_forwarding(of: &Table) -> u64 {
+    let handler = handler();
+    let guard = lock(&of.lock);
+    forward_and_commit(of, &*handler, guard) + 1
+}
+
+#[inline(never)]
+fn inside_trait_object(of: &Table) -> u64 {
+    let handler = handler();
+    let guard = lock(&of.lock);
+    handler.finish(of, guard) + 1
+}
+
+/// Ends with a jump, too.
+#[inline(never)]
+fn forward_and_leave(of: &Table, handler: &dyn Handler, guard: Guard) -> u64 {
+    black_box(handler.handle(guard));
+    commit(of)
+}
+
+#[inline(never)]
+fn inside_jump(of: &Table) -> u64 {
+    let handler = handler();
+    let guard = lock(&of.lock);
+    forward_and_leave(of, &*handler, guard) + 1
+}
+
+/// Keeps a guard for somebody else.
+struct Slot<'a>(UnsafeCell<Option<Guard<'a>>>);
+
+#[inline(never)]
+fn keep<'a>(slot: &Slot<'a>, guard: Guard<'a>) {
+    unsafe { std::ptr::write(slot.0.get(), Some(guard)) }
+}
+
+#[inline(never)]
+fn keep_from<'a>(slot: &Slot<'a>, guard: &mut Option<Guard<'a>>) {
+    unsafe { std::ptr::write(slot.0.get(), guard.take()) }
+}
+
+fn empty_slot<'a>() -> Box<Slot<'a>> {
+    black_box(Box::new(Slot(UnsafeCell::new(None))))
+}
+
+#[inline(never)]
+fn clear(slot: &Slot) {
+    unsafe { *slot.0.get() = None }
+}
+
+#[inline(never)]
+fn by_slot(of: &Table) -> u64 {
+    let slot = empty_slot();
+    let run: fn(&Slot) = black_box(clear);
+    keep(&slot, lock(&of.lock));
+    run(&slot);
+    commit(of) + 1
+}
+
+#[inline(never)]
+fn by_slot_of_reference(of: &Table) -> u64 {
+    let slot = empty_slot();
+    let run: fn(&Slot) = black_box(clear);
+    let mut guard = Some(lock(&of.lock));
+    keep_from(&slot, &mut guard);
+    run(&slot);
+    let result = commit(of);
+    drop(guard);
+    result
+}
+
+const FUNCTIONS: [(&str, fn(&Table) -> u64); 22] = [
     ("passed on", passed_on),
     ("dropped", dropped),
     ("by callee", by_callee),
@@ -315,6 +399,11 @@ const FUNCTIONS: [(&str, fn(&Table) -> u64); 17] = [
     ("of an array", of_an_array),
     ("in a loop", in_a_loop),
     ("by method", by_method),
+    ("inside forwarding", inside_forwarding),
+    ("inside trait object", inside_trait_object),
+    ("inside jump", inside_jump),
+    ("by slot", by_slot),
+    ("by slot of reference", by_slot_of_reference),
 ];
 
 /// Wait for a condition; false if the program ends first.
@@ -338,11 +427,12 @@ fn work(of: &Table, run: fn(&Table) -> u64) {
     }
 }
 
-/// Has the lock while the writer wants it.
+/// Has the lock while the writer wants it. The guard is in a box, so the code does not prove that this thread has it, and
+/// a proof for another one is not in doubt.
 fn hold(of: &Table) {
     let mut round = 0;
     while until(of, |of| of.phase.load(Ordering::Acquire) >= 4 * round + 2) {
-        let guard = lock(&of.lock);
+        let guard = black_box(Box::new(lock(&of.lock)));
         of.has_taken.store(true, Ordering::Release);
         if until(of, |of| of.phase.load(Ordering::Acquire) >= 4 * round + 3) {
             thread::sleep(Duration::from_millis(20));
