@@ -36,7 +36,7 @@ _ROLES: Mapping[str, Role] = {
     "gevent.libev.corecext.watcher": "watcher", "gevent._ffi.watcher.watcher": "watcher",
     "gevent.libev.corecext.callback": "callback", "gevent._ffi.callback.callback": "callback",
 }
-#: Of the compiled classes, by ``tp_basicsize``: the offsets of members. An object begins with 16 bytes, and then, if it
+#: The offsets of members in compiled classes, by ``tp_basicsize``. An object begins with 16 bytes, and then, if it
 #: has methods in C, a pointer to their table.
 _COMPILED: Mapping[str, Mapping[int, Mapping[str, int]]] = {
     "gevent._gevent_c_abstract_linkable.AbstractLinkable": {64: {"_notifier": 40, "_links": 48}},

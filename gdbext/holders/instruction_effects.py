@@ -1,4 +1,4 @@
-"""Applies one instruction to what is known before it: values of registers and memory, and the held locks.
+"""Applies one instruction to the known values of registers and memory, and to the held locks.
 
 Jumps and returns are not here, but in `holders/function_flow.py`, which follows them.
 """

@@ -398,6 +398,14 @@ class TargetInfo:
     whole: int | None = None
 
 
+def _object(kind: str | None, address: int | None, name: str | None) -> str | None:
+    """An object that is waited for, in the words of a report; None if its kind is not known."""
+    if kind is None:
+        return None
+    place = f" {address:#x}" if address is not None else ""
+    return kind + place + (f" {name}" if name else "")
+
+
 @record
 class Awaited:
     """What a task of asyncio waits for.
@@ -419,10 +427,7 @@ class Awaited:
     @property
     def what(self) -> str | None:
         """The object that is awaited besides tasks, or the way they are awaited (``asyncio.Lock 0x7f.. lock``)."""
-        if self.kind is None:
-            return None
-        place = f" {self.address:#x}" if self.address is not None else ""
-        return self.kind + place + (f" {self.name}" if self.name else "")
+        return _object(self.kind, self.address, self.name)
 
 
 @record
@@ -479,10 +484,7 @@ class GreenletWait:
     @property
     def what(self) -> str | None:
         """The object that is waited for, or what the event loop watches (``gevent.lock.RLock 0x7f.. lock``)."""
-        if self.kind is None:
-            return None
-        place = f" {self.address:#x}" if self.address is not None else ""
-        return self.kind + place + (f" {self.name}" if self.name else "")
+        return _object(self.kind, self.address, self.name)
 
 
 @record

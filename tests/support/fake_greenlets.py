@@ -7,6 +7,11 @@ from collections.abc import Sequence
 from gdbext.cpython.frames import FrameReader
 from gdbext.cpython.greenlets import GreenletReader
 from gdbext.cpython.objects import Objects
+from gdbext.cpython.runtime import PythonRuntime, iter_interpreters
+from gdbext.inferior.protocol import Module
+from gdbext.threads.code import Code
+from gdbext.threads.findings import Findings
+from gdbext.threads.python_side import Python, PythonSide, PythonThread
 from tests.support.fake_memory import FakeMemory
 from tests.support.fake_python import FakePython
 
@@ -99,6 +104,18 @@ class FakeGreenlets(FakePython):
                 # the lowest bits are flags
                 flag = 0 if node == head else 1
                 self.memory.u64(node, nodes[(j + 1) % len(nodes)], nodes[j - 1] | 2 * flag)
+
+    def side(self, findings: Findings) -> PythonSide:
+        """The published runtime as that of a process whose thread 4 has all its thread states."""
+        self.publish()
+        at = self.build.member("_PyRuntimeState", self.runtime_address, "interpreters_head")
+        runtime = PythonRuntime(self.runtime_address, Module("/usr/lib/libpython.so", ()), self.version, "default",
+                                self.layouts, at)
+        objects = Objects(self.memory, self.layouts)
+        interpreters = list(iter_interpreters(self.memory, runtime))
+        python = Python(runtime, objects, FrameReader(self.memory, self.layouts, objects), interpreters=interpreters)
+        tstates = [(python, tstate) for tstate in interpreters[0].threads]
+        return PythonSide(self.memory, Code.__new__(Code), findings, [python], {4: PythonThread(tstates)}, [])
 
     def reader(self) -> GreenletReader:
         """The reader of the greenlets, after `publish`."""

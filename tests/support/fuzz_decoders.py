@@ -187,12 +187,7 @@ class _Damage:
         def damaged(offset: int, size: int) -> bytes:
             if self._notes is not None:
                 self._notes[offset, size] = None
-            data = read(offset, size)
-            for at, patch in self._patches:
-                low, high = max(at, offset), min(at + len(patch), offset + len(data))
-                if low < high:
-                    data = data[:low - offset] + patch[low - at:high - at] + data[high - offset:]
-            return data
+            return fuzzing.patched(read(offset, size), offset, self._patches)
 
         return damaged
 

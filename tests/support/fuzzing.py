@@ -353,12 +353,7 @@ class FileSeed:
                 self._read_words[offset, size] = None
             if self._most is not None:
                 size = min(size, max(0, self._most - offset))
-            data = read(offset, size)
-            for at, patch in self._patches:
-                low, high = max(at, offset), min(at + len(patch), offset + len(data))
-                if low < high:
-                    data = data[:low - offset] + patch[low - at:high - at] + data[high - offset:]
-            return data
+            return patched(read(offset, size), offset, self._patches)
 
         return damaged
 
@@ -515,6 +510,15 @@ class Check:
 
 
 _Edges = set[tuple[int, str, Optional[int]]]
+
+
+def patched(data: bytes, offset: int, patches: Sequence[tuple[int, bytes]]) -> bytes:
+    """What a file has at an offset after it was damaged."""
+    for at, patch in patches:
+        low, high = max(at, offset), min(at + len(patch), offset + len(data))
+        if low < high:
+            data = data[:low - offset] + patch[low - at:high - at] + data[high - offset:]
+    return data
 
 
 def _recorded_edges(report: Report) -> _Edges:

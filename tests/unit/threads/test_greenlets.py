@@ -1,28 +1,14 @@
 from __future__ import annotations
 
-from gdbext.cpython.frames import FrameReader
-from gdbext.cpython.objects import Objects
-from gdbext.cpython.runtime import PythonRuntime, iter_interpreters
-from gdbext.inferior.protocol import Module
 from gdbext.model import Greenlet, Problem
-from gdbext.threads.code import Code
 from gdbext.threads.findings import Findings
 from gdbext.threads.greenlets import find_greenlets
-from gdbext.threads.python_side import Python, PythonSide, PythonThread
 from tests.support.fake_greenlets import FakeGreenlets
 
 
 def look(fake: FakeGreenlets) -> tuple[tuple[Greenlet, ...], list[Problem]]:
-    fake.publish()
-    at = fake.build.member("_PyRuntimeState", fake.runtime_address, "interpreters_head")
-    runtime = PythonRuntime(fake.runtime_address, Module("/usr/lib/libpython.so", ()), fake.version, "default",
-                            fake.layouts, at)
-    objects = Objects(fake.memory, fake.layouts)
-    interpreters = list(iter_interpreters(fake.memory, runtime))
-    python = Python(runtime, objects, FrameReader(fake.memory, fake.layouts, objects), interpreters=interpreters)
     findings = Findings()
-    tstates = [(python, tstate) for tstate in interpreters[0].threads]
-    side = PythonSide(fake.memory, Code.__new__(Code), findings, [python], {4: PythonThread(tstates)}, [])
+    side = fake.side(findings)
     return find_greenlets(side, findings), findings.problems
 
 

@@ -5,16 +5,11 @@ from typing import Any, cast
 
 import pytest
 
-from gdbext.cpython.frames import FrameReader
-from gdbext.cpython.objects import Objects
-from gdbext.cpython.runtime import PythonRuntime, iter_interpreters
-from gdbext.inferior.protocol import Module
 from gdbext.model import RECORDED, Greenlet, GreenletWait
 from gdbext.narrate.reasons import explain
-from gdbext.threads.code import Code
 from gdbext.threads.findings import Findings
 from gdbext.threads.greenlets import find_greenlets
-from gdbext.threads.python_side import Python, PythonSide, PythonThread
+from gdbext.threads.python_side import PythonSide
 from gdbext.verdict.greenlets import GreenletGraph, find_cycles, judge_greenlets
 from gdbext.waits.context import Context
 from tests.support.fake_gevent import ASYNC, BOUNDED, CALLBACK, EVENT, GREENLET, IO, SEMAPHORE, TIMER, FakeGevent
@@ -39,16 +34,8 @@ class _Context:
 
 
 def judge(fake: FakeGevent) -> tuple[GreenletGraph, Findings]:
-    fake.publish()
-    at = fake.build.member("_PyRuntimeState", fake.runtime_address, "interpreters_head")
-    runtime = PythonRuntime(fake.runtime_address, Module("/usr/lib/libpython.so", ()), fake.version, "default",
-                            fake.layouts, at)
-    objects = Objects(fake.memory, fake.layouts)
-    interpreters = list(iter_interpreters(fake.memory, runtime))
-    python = Python(runtime, objects, FrameReader(fake.memory, fake.layouts, objects), interpreters=interpreters)
     findings = Findings()
-    tstates = [(python, tstate) for tstate in interpreters[0].threads]
-    side = PythonSide(fake.memory, Code.__new__(Code), findings, [python], {4: PythonThread(tstates)}, [])
+    side = fake.side(findings)
     context = cast("Context", _Context(side, fake.memory, findings))
     return judge_greenlets(context, find_greenlets(side, findings)), findings
 
