@@ -203,15 +203,20 @@ class Snapshot:
         threads, deadlocks = list(self._bare_threads), self._certain(self._deadlocks)
         involved = {number for deadlock in deadlocks for number in deadlock.involved}
         not_interleaved = []
-        for index, thread in enumerate(threads):
+        # deadlocked threads first: a report has so many frames at most
+        for index in sorted(range(len(threads)), key=lambda each: threads[each].number not in involved):
+            thread = threads[index]
             if thread.number in involved or stacks(thread):
                 mixed = self.mixed(thread.number)
+                if not self._findings.draw_frames(len(mixed.frames)):
+                    continue
                 threads[index] = replace(thread, stack=mixed.frames, parts=mixed.parts, unmerged=mixed.unmerged)
                 if mixed.unmerged:
                     not_interleaved.append(Problem(f"thread {thread.number}", "not applicable",
                                                    because("not-interleaved", why=mixed.unmerged)))
-        if self._findings.spent is not None:
-            self._findings.problem("target", "unreadable", self._findings.spent)
+        for why in (self._findings.spent, self._findings.left_out):
+            if why is not None:
+                self._findings.problem("target", "unreadable", why)
         target = self._target
         origin = target.origin()
         info = TargetInfo(target.kind, target.pid, target.executable, target.architecture, self._library.name,

@@ -20,6 +20,7 @@ from gdbext.narrate.verdict import sentence
 from gdbext.narrate.words import plain
 from gdbext.render.crash import crash_page
 from gdbext.render.dot import as_dot
+from gdbext.render.escape import NOTHING, as_text, concatenated
 from gdbext.render.greenlets import greenlet_list
 from gdbext.render.source import SourceFiles
 from gdbext.render.source_access import EVERYBODY, SourceAccess, User
@@ -78,14 +79,14 @@ def answer(report: Report, incomplete: GdbextError | None, files: SourceFiles, s
         return text
 
     renderer = TextRenderer(report, style, source)
-    crash = tasks = ""
+    crash = tasks = NOTHING
     if report.crash is not None:
         # without problems and notes, which the end of the text has
         crash = crash_page(TextRenderer(replace(report, problems=(), notes=()), style, source), report.crash)
     if report.event_loops:
         tasks = TaskTree(report, renderer, stacks).render()
     text = renderer.threads(None, each, stacks, crash, tasks, greenlet_list(report, renderer, stacks))
-    text = style.wrap(text + "".join(f"Note: {note}\n" for note in files.notes()))
+    text = style.wrap(concatenated([text, as_text(f"Note: {note}" for note in files.notes())]))
     verdict = verdict_of(report)
     return {
         "document": document(report, _PARTS), "text": text, "dot": as_dot(report), "outcome": verdict.outcome,

@@ -9,6 +9,7 @@ from dataclasses import replace
 from gdbext.commands.arguments import Option
 from gdbext.model import Report
 from gdbext.record import record
+from gdbext.render.escape import Safe
 from gdbext.render.text import TextRenderer
 from gdbext.snapshot import Snapshot
 
@@ -22,10 +23,10 @@ class Result:
 
     report: Report
     parts: tuple[str, ...]
-    text: Callable[[TextRenderer], str]
+    text: Callable[[TextRenderer], Safe]
     whole: Report | None = None
     #: Name and content of each file to write.
-    files: tuple[tuple[str, str], ...] = ()
+    files: tuple[tuple[str, Safe], ...] = ()
 
 
 @record

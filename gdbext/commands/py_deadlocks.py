@@ -11,6 +11,7 @@ from gdbext.commands.arguments import FAIL, JSON, Option, seconds
 from gdbext.commands.base import Command, Result, filter_report
 from gdbext.errors import GdbextError
 from gdbext.model import Report
+from gdbext.render.escape import NOTHING, Safe
 from gdbext.render.greenlets import greenlet_list
 from gdbext.render.tasks import TaskTree
 from gdbext.render.text import TextRenderer
@@ -72,8 +73,8 @@ def _result(report: Report) -> Result:
     parts = ("runtimes", "threads", "locks", "deadlocks", *(("tasks",) if report.event_loops else ()), "greenlets",
              "problems")
 
-    def text(renderer: TextRenderer) -> str:
-        tasks = TaskTree(report, renderer, "top").render() if report.event_loops else ""
+    def text(renderer: TextRenderer) -> Safe:
+        tasks = TaskTree(report, renderer, "top").render() if report.event_loops else NOTHING
         return renderer.deadlocks(tasks=tasks, greenlets=greenlet_list(report, renderer, "top"))
 
     return Result(shown, parts, text, report)

@@ -9,6 +9,7 @@ from dataclasses import replace
 from gdbext.commands.arguments import JSON, Option, file_name, thread_numbers
 from gdbext.commands.base import Command, Result
 from gdbext.render.dot import as_dot
+from gdbext.render.escape import NOTHING, Safe
 from gdbext.render.greenlets import greenlet_list
 from gdbext.render.tasks import TaskTree
 from gdbext.render.text import TextRenderer
@@ -65,9 +66,9 @@ def _run(snapshot: Snapshot, arguments: Namespace, addresses: Sequence[int]) -> 
     has_tasks = arguments.tasks or bool(report.event_loops)
     parts = ("runtimes", "threads", "locks", "deadlocks", *(("tasks",) if has_tasks else ()), "greenlets", "problems")
 
-    def text(renderer: TextRenderer) -> str:
-        tasks = TaskTree(report, renderer, stacks).render() if arguments.tasks else ""
-        greenlets = greenlet_list(report, renderer, stacks) if arguments.tasks else ""
+    def text(renderer: TextRenderer) -> Safe:
+        tasks = TaskTree(report, renderer, stacks).render() if arguments.tasks else NOTHING
+        greenlets = greenlet_list(report, renderer, stacks) if arguments.tasks else NOTHING
         return renderer.threads(chosen if arguments.rest else None, arguments.each, stacks, tasks, greenlets)
 
     return Result(shown, parts, text, report, files)

@@ -14,13 +14,14 @@ from gdbext.debugger.batch import end_gdb
 from gdbext.debugger.before_pause import before_pause, read_sleeping_threads
 from gdbext.debugger.console import execute, interrupts_blocked, quoted, silenced
 from gdbext.debugger.one_snapshot import with_crash
+from gdbext.debugger.output import write, write_error
 from gdbext.debugger.settings import settings
 from gdbext.debugger.target import session
 from gdbext.errors import GdbextError
 from gdbext.narrate import verdict
 from gdbext.narrate.greeting import greeting
 from gdbext.narrate.names import Facts
-from gdbext.render.escape import printable
+from gdbext.render.escape import as_text, printable
 from gdbext.render.plain_text import one_line
 from gdbext.render.style import COLOURS, Style
 from gdbext.snapshot import take_snapshot
@@ -63,7 +64,7 @@ def _load(command: str, executable: str | None, failure: str, why: str) -> None:
     except (gdb.error, GdbextError) as error:
         message = printable(str(error).strip())
         problem = why if why and _NOT_PERMITTED.search(message) else f"{failure}: {message}"
-        gdb.write(f"gdbext attach: {problem}\n", gdb.STDERR)
+        write_error(f"gdbext attach: {problem}")
         end_gdb(_NO_ANSWER)
 
 
@@ -86,4 +87,4 @@ def _greet(name: str) -> None:
         tone, words = verdict.not_seen("interrupted")
     style = Style(settings().wants_colour)
     first, *others = map(one_line, greeting(name, words, crashed))
-    gdb.write("\n".join([style.mark(first, tone) if tone in COLOURS else first, *others]) + "\n")
+    write(as_text([style.mark(first, tone) if tone in COLOURS else first, *others]))

@@ -13,6 +13,7 @@ from gdbext.commands.arguments import FAIL, complete, parse
 from gdbext.commands.base import Command, Result
 from gdbext.debugger.batch import end_gdb, in_batch_mode
 from gdbext.debugger.confirm import take_two_snapshots
+from gdbext.debugger.output import failure, write, write_error
 from gdbext.debugger.settings import settings, terminal_width
 from gdbext.debugger.source import source_files
 from gdbext.debugger.target import GdbTarget, session
@@ -20,11 +21,11 @@ from gdbext.errors import GdbextError, UsageError
 from gdbext.model.reasons import because
 from gdbext.model.verdict import STATUS_OF_OUTCOME
 from gdbext.narrate.verdict import verdict_title
-from gdbext.render.escape import printable
+from gdbext.render.escape import Safe, as_text, concatenated, json_line, printable
 from gdbext.render.output_file import write_private
 from gdbext.render.style import Style
 from gdbext.render.text import TextRenderer
-from gdbext.schema.write import as_json
+from gdbext.schema.write import document
 from gdbext.snapshot import take_snapshot
 from gdbext.verdict.judge import verdict_of
 
@@ -53,7 +54,7 @@ class GdbCommand(gdb.Command):
         except gdb.GdbError as error:
             # the status of GDB would be that of a deadlock
             if FAIL.flags[0] in argument.split() and in_batch_mode():
-                gdb.write(f"{error}\n", gdb.STDERR)
+                write_error(str(error))
                 end_gdb(_NO_ANSWER)
             raise
 
@@ -64,15 +65,15 @@ class GdbCommand(gdb.Command):
             self._run(argument)
         except GdbextError as error:
             hint = f"; {error.hint}" if error.hint else ""
-            raise gdb.GdbError(f"{name}: {printable(str(error))}{hint}") from None
+            raise failure(f"{name}: {error}{hint}") from None
         except gdb.error as error:
-            raise gdb.GdbError(f"{name}: GDB says: {printable(str(error))}; try `info threads` first") from None
+            raise failure(f"{name}: GDB says: {error}; try `info threads` first") from None
         except RecursionError:
-            raise gdb.GdbError(f"{name}: the report nests too deeply; please report this bug of gdbext") from None
+            raise failure(f"{name}: the report nests too deeply; please report this bug of gdbext") from None
         except (AssertionError, AttributeError, ArithmeticError, LookupError, TypeError, ValueError) as error:
             if gdb.parameter("python print-stack") == "full":
                 raise
-            raise gdb.GdbError(f"{name}: internal error: {type(error).__name__}: {printable(str(error))}; `set python "
+            raise failure(f"{name}: internal error: {type(error).__name__}: {error}; `set python "
                                "print-stack full` shows where, please report it") from None
 
     def complete(self, text: str, word: str) -> list[str]:
@@ -130,26 +131,27 @@ class GdbCommand(gdb.Command):
         expression = " ".join(word for word in words if word not in options)
         return parse(self._command.name, options, self._command.options), expression
 
-    def _render(self, target: GdbTarget, result: Result, arguments: Namespace) -> str:
+    def _render(self, target: GdbTarget, result: Result, arguments: Namespace) -> Safe:
         if arguments.json:
-            return as_json(result.report, result.parts) + "\n"
+            return json_line(document(result.report, result.parts))
         chosen = settings()
         style = Style(chosen.wants_colour, terminal_width())
-        notice = ""
+        notice: list[str] = []
         if style.notice and style.notice not in _notices_shown:
             _notices_shown.add(style.notice)
-            notice = f"Note: {style.notice}\n"
+            notice.append(f"Note: {style.notice}")
         source = source_files(target, chosen)
         text = result.text(TextRenderer(result.whole or result.report, style, source, chosen.context_lines))
-        return style.wrap(notice + text + "".join(f"Note: {note}\n" for note in source.notes()))
+        notes = [f"Note: {note}" for note in source.notes()]
+        return style.wrap(concatenated([as_text(notice), text, as_text(notes)]))
 
 
-def _write(text: str) -> None:
+def _write(text: Safe) -> None:
     """Write through GDB's pager; `q` there, or Ctrl-C, ends the command like GDB's own."""
     try:
-        gdb.write(text)
+        write(text)
     except KeyboardInterrupt:
-        raise gdb.GdbError("Quit") from None  # GDB's own message, which not all versions show for an interrupt
+        raise failure("Quit") from None  # GDB's own message, which not all versions show for an interrupt
 
 
 def _fail_if_found(result: Result, arguments: Namespace) -> None:

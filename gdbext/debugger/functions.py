@@ -10,10 +10,10 @@ from collections.abc import Iterator
 
 import gdb
 
+from gdbext.debugger.output import failure
 from gdbext.debugger.target import session
 from gdbext.errors import GdbextError
 from gdbext.model import Lock
-from gdbext.render.escape import printable
 from gdbext.snapshot import Snapshot, take_snapshot
 
 
@@ -24,7 +24,7 @@ def _snapshot(name: str) -> Iterator[Snapshot]:
         with session(may_load=False) as target:  # GDB is evaluating an expression
             yield take_snapshot(target, budget=target.budget)
     except GdbextError as error:
-        raise gdb.GdbError(f"{name}: {printable(str(error))}" + (f"; {error.hint}" if error.hint else "")) from None
+        raise failure(f"{name}: {error}" + (f"; {error.hint}" if error.hint else "")) from None
 
 
 def _first_holder(lock: Lock | None) -> int:

@@ -14,8 +14,9 @@ import gdb
 
 from gdbext.cpython.values import Limits
 from gdbext.debugger.console import output
+from gdbext.debugger.output import failure, write
 from gdbext.record import record
-from gdbext.render.escape import printable
+from gdbext.render.escape import cleaned, printable
 from gdbext.render.style import wants_colour
 
 
@@ -84,7 +85,7 @@ class _Number(_Setting):
         value, (low, high) = self.value, self._bounds
         if not isinstance(value, int) or not low <= value <= high:
             self.value = self.kept
-            raise gdb.GdbError(f"gdbext {self.name} must be from {low} to {high}, not {value}; it stays {self.kept}")
+            raise failure(f"gdbext {self.name} must be from {low} to {high}, not {value}; it stays {self.kept}")
         self.kept = value
         return ""
 
@@ -129,7 +130,7 @@ searched.""", "", gdb.PARAM_OPTIONAL_FILENAME, group=gdb.COMMAND_FILES)
         for folder in folders:
             if not os.path.isdir(folder):
                 self.value = self.kept
-                raise gdb.GdbError(f"gdbext source-path: {printable(folder, 300)} is not a folder; the path stays "
+                raise failure(f"gdbext source-path: {printable(folder, 300)} is not a folder; the path stays "
                                    + (f'"{printable(self.kept)}"' if self.kept else "empty"))
         self.kept = self.value = ":".join(dict.fromkeys(folders))
         return ""
@@ -150,13 +151,13 @@ class _Prefix(gdb.Command):
 
     def invoke(self, argument: str, from_tty: bool) -> None:
         if argument:
-            raise gdb.GdbError(f"{self._verb} gdbext: there is no setting {printable(argument.split()[0], 100)}; "
+            raise failure(f"{self._verb} gdbext: there is no setting {printable(argument.split()[0], 100)}; "
                                f"`help {self._verb} gdbext` lists them")
         if self._verb == "set":
             gdb.execute("help set gdbext")
             return
         for name in _parameters:
-            gdb.write(f"{name}:  " + output(f"show gdbext {name}"))
+            write(cleaned(f"{name}:  " + output(f"show gdbext {name}")))
 
 
 _parameters: dict[str, _Setting] = {}

@@ -43,6 +43,7 @@ _MASK64 = 0xFFFFFFFFFFFFFFFF
 _SECTION = re.compile(r"^\s+(0x[0-9a-f]+) - (0x[0-9a-f]+) is (\S+)(?: in (.+))?$")
 _CORE_SEGMENTS, _EXECUTABLE_SECTIONS = "Local core dump file:", "Local exec file:"
 # `info files`: "Local core dump file:" and on the next line "	`/tmp/core.1', file type elf64-x86-64."
+_CORE_HEADING = re.compile(r"^Local core dump file:", re.MULTILINE)
 _CORE_FILE = re.compile(r"^Local core dump file:\s+[`'](.+)', file type ", re.MULTILINE)
 # `disassemble/r`: "=> 0x0000555555555139 <get+4>:	48 8b 47 18	mov    0x18(%rdi),%rax"
 _INSTRUCTION = re.compile(r"^(?:=>)?\s*(0x[0-9a-f]+)(?: <.*?>)?:\t((?:[0-9a-f]{2} ?)+?) *\t(.*)$")
@@ -260,7 +261,7 @@ class GdbTarget:
                 continue
             goes_on = bool(match) and not of_core and bool(path)
         sections: dict[str, list[Section]] = {}
-        for path, section in listed:
+        for path, section in _without_forged(listed):
             sections.setdefault(path, []).append(section)
         return [Module(path or self.executable or "", tuple(found), not path) for path, found in sections.items()]
 
@@ -391,8 +392,12 @@ class GdbTarget:
 
     def core_path(self) -> str | None:
         """The core's path as GDB opened it; None for a process."""
-        match = _CORE_FILE.search(output("info files")) if self.kind == "core" else None
-        return match[1] if match else None
+        if self.kind != "core":
+            return None
+        text = output("info files")
+        match = _CORE_FILE.search(text)
+        # a name of a file may contain such lines; which of them are GDB's cannot be known then
+        return match[1] if match and len(_CORE_HEADING.findall(text)) == 1 else None
 
     def disassemble(self, low: int, high: int) -> list[tuple[int, int, str]]:
         module = self._module_at(low) if self._lazy.unread else None
@@ -571,14 +576,36 @@ def _demangle(language: str, name: str) -> str | None:
         return None
 
 
+def _without_forged(listed: Sequence[tuple[str, Section]]) -> list[tuple[str, Section]]:
+    """Drop lines of `info files` that are part of a file's name: a name with a newline may look like other lines.
+
+    :param listed: sections with the paths of their files; the path of the main executable is empty.
+    """
+    loaded = {decoded(lambda: objfile.filename) for objfile in gdb.objfiles()}  # noqa: B023  # called at once
+
+    def confirmed(path: str, section: Section) -> bool:
+        try:
+            library = decoded(lambda: gdb.solib_name(section.start))
+        except (gdb.error, OverflowError):
+            return False
+        # other files with symbols are no libraries: the vDSO
+        return path == library if library is not None else path in loaded
+
+    first = {path: section for path, section in reversed(listed) if path}
+    if all(confirmed(*each) for each in first.items()):
+        return list(listed)
+    # the sections of the main executable come first
+    main = list(itertools.takewhile(lambda each: not each[0], listed))
+    return main + [each for each in listed if each[0] and confirmed(*each)]
+
+
 def _connection_kind(inferior: gdb.Inferior) -> str:
     connection = getattr(inferior, "connection", None)  # since GDB 12
     if connection is not None:
         return str(connection.type)
-    text = output("info target")
-    if re.search(r"^Local core dump file:", text, re.MULTILINE):
-        return "core"
-    return "native" if "\nNative process:" in text else "remote"
+    # unlike `info target`, it shows no names of files
+    layers = re.findall(r"^  - (\w+) ", output("maintenance print target-stack"), re.MULTILINE)
+    return next((layer for layer in ("core", "native") if layer in layers), "remote")
 
 
 def _architecture() -> str:

@@ -1,4 +1,4 @@
-"""The budget of a snapshot: how long it may read a target, and how much of it.
+"""The budget of a snapshot: how long it may read a target, how much of it, with how much memory, and for what output.
 
 Every walk over a target reads memory or asks for registers, frames or symbols. All of these draw from one budget, and
 fail once it is spent. So a walk ends whatever damaged memory leads it to. A snapshot with a spent budget has what was
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import _thread
 import math
+import os
 import signal
 import time
 from collections.abc import Mapping, Sequence
@@ -20,8 +21,12 @@ from gdbext.model.reasons import Reason, because
 
 #: The most memory that one snapshot reads, in bytes.
 MOST_BYTES = 4 << 30
-#: How often memory is forgotten once the time is over, in seconds: a page may be read at that very moment.
+#: How much memory this process may get for one snapshot, in bytes, and how many frames a report has.
+MOST_MEMORY, MOST_FRAMES = 3 << 30, 1_000_000
+#: How often the used memory is measured, and pages are forgotten once the budget is spent, in seconds: a page may be
+#: read at that very moment.
 _AGAIN = 0.1
+_PAGE = os.sysconf("SC_PAGESIZE")
 #: Signals for the main thread only: those that GDB and the launcher wait for.
 _FOR_MAIN = (signal.SIGINT, signal.SIGTERM, signal.SIGALRM, signal.SIGCHLD, signal.SIGHUP, signal.SIGQUIT,
              signal.SIGWINCH, signal.SIGIO)
@@ -43,14 +48,20 @@ class Forgetful(Protocol):
 
 
 class Budget:
-    """What one snapshot may use. It starts with its creation; as a context manager it also watches the time.
+    """What one snapshot may use. It starts with its creation; as a context manager it also watches time and memory.
 
     :param seconds: how long the target may be read; None for no limit.
     :param size: how much may be read, in bytes.
+    :param memory: how much memory this process may get meanwhile, in bytes.
+    :param frames: how many frames the report may have.
     """
 
-    def __init__(self, seconds: float | None = None, size: int = MOST_BYTES) -> None:
+    def __init__(self, seconds: float | None = None, size: int = MOST_BYTES, memory: int = MOST_MEMORY,
+                 frames: int = MOST_FRAMES) -> None:
         self._seconds, self._size, self._left = seconds, size, size
+        self._own_memory, self._most_memory = memory, used_memory() + memory
+        self._frames, self._frames_left = frames, frames
+        self._without_stack = 0
         self._end = time.monotonic() + seconds if seconds is not None else math.inf
         self._memory: list[Forgetful] = []
         # held until the snapshot has ended
@@ -77,6 +88,21 @@ class Budget:
             self.spent = because("budget-of-time", seconds=f"{self._seconds:g}")
         return self.spent is None
 
+    def draw_frames(self, count: int) -> bool:
+        """Draw for the frames of a thread; whether the report may have them."""
+        if count > self._frames_left:
+            self._without_stack += 1
+            return False
+        self._frames_left -= count
+        return True
+
+    @property
+    def left_out(self) -> Reason | None:
+        """Which stacks the report lacks because it has too many frames; None if it has all."""
+        if not self._without_stack:
+            return None
+        return because("budget-of-frames", count=self._without_stack, most=self._frames)
+
     def watch(self, memory: Forgetful) -> None:
         """Have a memory draw from this budget."""
         memory.budget = self
@@ -84,7 +110,7 @@ class Budget:
 
     def __enter__(self) -> Budget:
         if self._end < math.inf:
-            # a loop over pages that were read before does not draw, so these are forgotten when the time is over
+            # a loop over pages that were read before does not draw, so these are forgotten when the budget is spent
             before = signal.pthread_sigmask(signal.SIG_BLOCK, _FOR_MAIN)
             try:
                 # cheaper than `threading.Thread`, which waits until it runs
@@ -101,13 +127,26 @@ class Budget:
             self._running.release()
 
     def _forget(self) -> None:
-        left = self._end - time.monotonic()
-        while not self._running.acquire(timeout=max(left, _AGAIN)):
+        while not self._running.acquire(timeout=_AGAIN):
+            if self.spent is None and used_memory() > self._most_memory:
+                self.spent = because("budget-of-memory", size=self._own_memory)
             if not self.lasts():
                 for memory in self._memory:
                     memory.forget()
-            left = self._end - time.monotonic()
         self._running.release()
+
+
+def used_memory() -> int:
+    """The memory of this process without files, in bytes; 0 if it is unknown.
+
+    Source: Linux 6.1 Documentation/filesystems/proc.rst, table 1-3: ``resident`` and ``shared``, in pages.
+    """
+    try:
+        with open("/proc/self/statm", "rb") as file:
+            _, resident, shared = map(int, file.read(200).split()[:3])
+        return (resident - shared) * _PAGE
+    except (OSError, ValueError):
+        return 0
 
 
 class BudgetedTarget:

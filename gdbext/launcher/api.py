@@ -64,7 +64,7 @@ class Report:
 
     def __str__(self) -> str:
         if self._text is None:
-            self._text = TextRenderer(self.model, PLAIN, lambda path, line: None).threads(None, False, "full", "", "")
+            self._text = TextRenderer(self.model, PLAIN, lambda path, line: None).threads(None, False, "full")
         return self._text
 
 

@@ -21,10 +21,10 @@ from typing import IO
 
 from gdbext import __version__
 from gdbext.errors import GdbextError, MissingLibrary, UsageError
+from gdbext.launcher.output import write_beside
 from gdbext.launcher.snapshots.snapshot import Options
 from gdbext.launcher.status import BAD_USAGE, NO_ANSWER, NO_GDB, NoGdb
-from gdbext.render.escape import printable
-from gdbext.render.output_file import write_private
+from gdbext.render.escape import as_text, printable
 from gdbext.render.style import wants_colour
 
 #: The modules of the verbs in the order of ``--help``. A module imports optional packages in `run` only.
@@ -280,30 +280,6 @@ def parse_colour(options: argparse.Namespace) -> bool:
     return wants_colour(sys.stdout.isatty()) if chosen == "auto" else chosen == "always"
 
 
-def write_file(path: str, text: str) -> None:
-    """Write a report to a file that only its owner may read; ``-`` is standard output.
-
-    :raises GdbextError: it cannot be written.
-    """
-    if path == "-":
-        sys.stdout.write(text)
-        return
-    try:
-        write_private(os.path.expanduser(path), text)
-    except OSError as error:
-        raise GdbextError(f"cannot write {printable(path)}: {error.strerror}", "name another file") from None
-
-
-def say(text: str) -> None:
-    """Write a line that is not part of the report to standard error, if that is possible."""
-    sys.stdout.flush()
-    try:
-        sys.stderr.write(f"{text}\n")
-        sys.stderr.flush()
-    except (OSError, ValueError):
-        pass
-
-
 def number(text: str) -> int:
     """Parse a number of things."""
     if not text.isdecimal() or int(text) == 0:
@@ -352,7 +328,7 @@ def _end(number: int, frame: FrameType | None) -> None:
 def _complain(name: str, error: GdbextError, status: int, usage: str = "") -> int:
     hint = f"; {error.hint}" if error.hint else ""
     try:
-        sys.stderr.write(f"{usage}{name}: {error}{hint}\n")
+        write_beside(as_text([*usage.splitlines(), f"{name}: {error}{hint}"]))
     except (OSError, ValueError):  # there is no reader
         pass
     return status

@@ -8,6 +8,8 @@ import signal
 import subprocess
 import sys
 
+from gdbext.launcher.output import write
+from gdbext.render.escape import Safe
 from gdbext.render.style import rows
 
 #: The pager without $PAGER, and the options of any `less`: it keeps colours, and leaves the report on the screen.
@@ -16,7 +18,7 @@ _LESS, _LESS_OPTIONS = "less -FRX", "FRX"
 _NOT_RUN = (126, 127)
 
 
-def write_report(text: str, paged: bool = True) -> None:
+def write_report(text: Safe, paged: bool = True) -> None:
     """Write a report to standard output.
 
     All targets must have resumed: a pager may be open for hours.
@@ -25,7 +27,7 @@ def write_report(text: str, paged: bool = True) -> None:
     """
     command = _pager_for(text) if paged else None
     if command is None or not _page(command, text):
-        sys.stdout.write(text)
+        write(text)
 
 
 def _pager_for(text: str) -> str | None:

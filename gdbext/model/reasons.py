@@ -81,7 +81,8 @@ ReasonCode = Literal[
     "only-processes-with-memory", "only-processes-with-open-file", "semaphore-counted-by",
     "descriptors-refused", "descriptors-timeout", "other-users-invisible", "other-users-unreadable", "threads-refused",
     # snapshot.py, commands/, debugger/, direct/
-    "address-inside", "ambiguous-address", "budget-of-reads", "budget-of-time", "compiled-code-waits",
+    "address-inside", "ambiguous-address", "budget-of-frames", "budget-of-memory", "budget-of-reads", "budget-of-time",
+    "compiled-code-waits",
     "died-in-handler", "doubt", "doubts",
     "gil-holder-unknown", "libraries-unlisted", "locks-not-decoded", "made-without-gdb", "not-interleaved",
     "threads-unreadable", "two-snapshots", "values-withheld",

@@ -370,6 +370,12 @@ _WORDINGS: Mapping[ReasonCode, Wording] = {
         f"{address:#x} is {member or f'byte {address - base}'} of the {structure} at {base:#x}"),
     "ambiguous-address": lambda kinds, addresses: (
         "it could be any of: " + ", ".join(f"{kind} at {at:#x}" for kind, at in zip(kinds, addresses))),
+    "budget-of-frames": lambda count, most: (
+        f"the report has at most {most:,} frames; the stacks of {count:,} thread{'s are' if count > 1 else ' is'} "
+        "left out"),
+    "budget-of-memory": lambda size: (
+        f"the snapshot was cut short after it had used {size >> 20:,} MiB of memory; what was not read until then is "
+        "missing"),
     "budget-of-reads": lambda size: (
         f"the snapshot was cut short after {size >> 20:,} MiB; what was not read until then is missing"),
     "budget-of-time": "the snapshot was cut short after {seconds} s; what was not read until then is missing",

@@ -18,7 +18,7 @@ from gdbext.narrate.frames import inlined_calls, numbered
 from gdbext.narrate.names import thread_name
 from gdbext.narrate.reasons import explain
 from gdbext.narrate.threads import unmerged
-from gdbext.render.escape import printable
+from gdbext.render.escape import Safe, as_text, printable
 from gdbext.render.text import TextRenderer
 
 #: How many entries of the stack, from the guilty frame outwards, are shown with their variables.
@@ -27,7 +27,7 @@ _WITH_VARIABLES = 3
 _MAX_ENTRIES = 60
 
 
-def crash_page(text: TextRenderer, crash: Crash) -> str:
+def crash_page(text: TextRenderer, crash: Crash) -> Safe:
     """Render one crash, and the notes and problems of its report.
 
     :param text: renders threads, frames and problems.
@@ -45,7 +45,7 @@ def crash_page(text: TextRenderer, crash: Crash) -> str:
             lines += [f"    {printable(line)}" for line in suspicions(suspect)]
         lines.append("")
     lines += [f"Missing: {printable(explain(missing))}" for missing in crash.missing]
-    return "\n".join([*lines, *text.problems()]) + "\n"
+    return as_text([*lines, *text.problems()])
 
 
 def _instruction(fault: Fault) -> Iterator[str]:

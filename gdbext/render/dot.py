@@ -8,12 +8,12 @@ from gdbext.model import Report
 from gdbext.narrate.graph import lock_lines, thread_lines, wait_for_graph
 from gdbext.narrate.names import Facts
 from gdbext.narrate.words import Words, plain
-from gdbext.render.escape import printable
+from gdbext.render.escape import Safe, as_text, printable
 
 _STYLES = {"inferred": ", style=dashed", "candidate": ", style=dotted"}
 
 
-def as_dot(report: Report) -> str:
+def as_dot(report: Report) -> Safe:
     """The graph of all threads that hold or wait for a lock, in the DOT language."""
     facts = Facts(report)
     graph = wait_for_graph(facts, everything=True, together=False)
@@ -36,7 +36,7 @@ def as_dot(report: Report) -> str:
                 words = arrow.words if arrow.kind == "candidate" else f"{arrow.words} ({arrow.kind})"
                 lines.append(f"  {lock_id} -> t{number} [label={_quoted(words)}{_STYLES.get(arrow.kind, '')}];")
     lines.append("}")
-    return "\n".join(lines) + "\n"
+    return as_text(lines)
 
 
 def _red(wanted: bool) -> str:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from gdbext.model import Report
 from gdbext.narrate import greenlets
+from gdbext.render.escape import Safe, as_text
 from gdbext.render.text import TextRenderer
 
 _LIMITS = {"full": None, "top": 3, "none": 0}
 
 
-def greenlet_list(report: Report, text: TextRenderer, stacks: str) -> str:
+def greenlet_list(report: Report, text: TextRenderer, stacks: str) -> Safe:
     """All greenlets of a report; empty if there are none.
 
     :param stacks: ``full``, ``top`` (the first frames only) or ``none``.
@@ -29,4 +30,4 @@ def greenlet_list(report: Report, text: TextRenderer, stacks: str) -> str:
     others = greenlets.others(report)
     if others:
         lines.append(text.say(others))
-    return "\n".join(lines) + "\n" if lines else ""
+    return as_text(lines)

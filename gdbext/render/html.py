@@ -36,7 +36,7 @@ from gdbext.narrate.names import MANY, Facts, heading, lock_name
 from gdbext.narrate.threads import STATES, Group
 from gdbext.narrate.words import Foreign, Marked, Word, Words, plain, plural, reason
 from gdbext.record import record
-from gdbext.render.escape import printable
+from gdbext.render.escape import Safe, printable
 from gdbext.render.html_graph import Graph, Node
 from gdbext.render.shown import Shown
 from gdbext.render.source_excerpts import pieces
@@ -61,7 +61,7 @@ _STACKS, _INNER, _INNERMOST, _FRAME = 700_000, 8, 3, 60
 
 
 def html_page(targets: Sequence[Shown], title: str, classes: Sequence[Mapping[str, Any]] = (),
-              between: Sequence[Mapping[str, Any]] = ()) -> str:
+              between: Sequence[Mapping[str, Any]] = ()) -> Safe:
     """Render one self-contained page, in ASCII. All text is treated as hostile.
 
     :param classes: classes of targets: `verdict` in words, `count`, `members` (targets), and the `representative`
@@ -80,7 +80,7 @@ def html_page(targets: Sequence[Shown], title: str, classes: Sequence[Mapping[st
         budget=Budget(), style=Markup(style), script=Markup(script), policy=(
             "default-src 'none'; base-uri 'none'; form-action 'none'; "
             f"style-src {_hash(style)}; script-src {_hash(script)}"))
-    return page.encode("ascii", "xmlcharrefreplace").decode("ascii")
+    return Safe(page.encode("ascii", "xmlcharrefreplace").decode("ascii"))
 
 
 @record

@@ -7,8 +7,10 @@ import os
 import stat
 import tempfile
 
+from gdbext.render.escape import Safe
 
-def write_private(path: str, text: str) -> None:
+
+def write_private(path: str, text: Safe) -> None:
     """Write a file with mode 0600, replacing any existing file. A device or a pipe is written to instead.
 
     A symbolic link owned by another user is replaced, not followed: it could point to any file.

@@ -7,6 +7,8 @@ import re
 import unicodedata
 from typing import Any, NamedTuple
 
+from gdbext.render.escape import Safe
+
 #: The colour codes of marked text.
 COLOURS = {"bad": "1;31", "good": "32", "lock": "1;33", "name": "1;36", "dim": "2"}
 _BOLD, _NOT_BOLD = "\x1b[1m", "\x1b[22m"
@@ -70,7 +72,7 @@ class Style:
         highlighted = str(self._highlight(text)) if self._highlight is not None else text
         return highlighted if bold is None else _embolden(highlighted, *bold)
 
-    def wrap(self, text: str) -> str:
+    def wrap(self, text: Safe) -> Safe:
         """Break lines at spaces so that they fit, with continuation lines indented further.
 
         Words are never broken: they may be addresses or thread numbers.
@@ -78,7 +80,7 @@ class Style:
         width = self.width
         if width is None or all(len(line) <= width and line.isascii() for line in text.split("\n")):
             return text
-        return "\n".join(_wrapped(line, width) for line in text.split("\n"))
+        return Safe("\n".join(_wrapped(line, width) for line in text.split("\n")))
 
 
 #: Text without colour, in lines of any length.

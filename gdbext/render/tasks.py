@@ -8,6 +8,7 @@ from gdbext.model import EventLoop, Report, Task
 from gdbext.narrate import tasks
 from gdbext.narrate.names import Facts
 from gdbext.narrate.words import plural
+from gdbext.render.escape import Safe, as_text
 from gdbext.render.text import TextRenderer
 
 #: The maximum indentation of the tree, in levels.
@@ -27,7 +28,7 @@ class TaskTree:
         self._shown: set[int] = set()
         self._in_cycle = {address for cycle in report.task_cycles for address in cycle}
 
-    def render(self) -> str:
+    def render(self) -> Safe:
         """All event loops with their tasks; cycles of tasks are part of the verdict."""
         lines: list[str] = []
         by_loop: dict[int, list[Task]] = {}
@@ -37,7 +38,7 @@ class TaskTree:
             lines += self._loop(loop, by_loop.get(loop.address, ()))
         if not self._facts.report.event_loops:
             lines.append(tasks.NO_LOOPS)
-        return "\n".join(lines) + "\n"
+        return as_text(lines)
 
     def _loop(self, loop: EventLoop, own: Sequence[Task]) -> list[str]:
         count = plural(len(own), "task") if own else "no tasks"

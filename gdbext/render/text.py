@@ -1,4 +1,4 @@
-"""Reports as text. All text from the target passes `printable`."""
+"""Reports as text. All text from the target passes `printable`, which also cuts it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from gdbext.narrate.frames import (
 )
 from gdbext.narrate.names import MANY, number_list
 from gdbext.narrate.words import Foreign, Marked, Words, capitalised
-from gdbext.render.escape import printable
+from gdbext.render.escape import NOTHING, Safe, as_text, joined, printable
 from gdbext.render.source_excerpts import Source, SourceExcerpts
 from gdbext.render.style import COLOURS, Style, columns, shorten_path
 
@@ -123,7 +123,8 @@ class TextRenderer:
 
     def _place(self, file: str, line: int | None, used: int) -> str:
         """A file and a line; the path is shortened to fit next to text of `used` columns."""
-        name, number = printable(file, 300), f":{line if line is not None else '?'}"
+        name: str = printable(file, 300)
+        number = f":{line if line is not None else '?'}"
         if self.style.width is not None:
             name = shorten_path(name, self.style.width - used - len(number))
         return name + number
@@ -144,7 +145,7 @@ class TextRenderer:
             lines += self.entry(part, index, indent)
         return lines
 
-    def mixed(self, thread: Thread, mixed: MixedStack, count: int | None) -> str:
+    def mixed(self, thread: Thread, mixed: MixedStack, count: int | None) -> Safe:
         """One thread with its mixed stack.
 
         :param count: the maximum number of entries, counted from the outermost if negative; None: all.
@@ -159,7 +160,7 @@ class TextRenderer:
             lines += self.entry(part, index, "  ", mixed.variables)
         if len(shown) < len(entries) and (count or 0) > 0:
             lines.append(f"  {MORE_FRAMES}")
-        return "\n".join(lines + self.problems()) + "\n"
+        return as_text(lines + self.problems())
 
     def _lines(self, indent: str, lines: Iterable[Words]) -> list[str]:
         return [indent + self.say(words) for words in lines if words]
@@ -196,7 +197,7 @@ class TextRenderer:
 
     # -- whole texts -----------------------------------------------------------------------------------------
 
-    def verdict(self, stacks: str = "none") -> str:
+    def verdict(self, stacks: str = "none") -> Safe:
         """The header, the verdict with its threads, how it is known, and what to do next.
 
         :param stacks: as in `threads`; ``full`` means the frames that explain the verdict.
@@ -217,11 +218,11 @@ class TextRenderer:
         lines += self._list(verdict.HOW_KNOWN, verdict.how_known(facts))
         step = verdict.next_step(facts)
         lines += [f"Next: {step}", ""] if step else []
-        return "\n".join(lines)
+        return as_text(lines)
 
-    def deadlocks(self, stacks: str = "full", tasks: str = "", greenlets: str = "") -> str:
+    def deadlocks(self, stacks: str = "full", tasks: Safe = NOTHING, greenlets: Safe = NOTHING) -> Safe:
         """The verdict, with the frames that explain it, the texts of tasks and greenlets, then notes and problems."""
-        return _joined([self.verdict(stacks), tasks, greenlets, "\n".join(self.problems())])
+        return joined([self.verdict(stacks), tasks, greenlets, as_text(self.problems())])
 
     def _list(self, title: str, entries: Sequence[Words]) -> list[str]:
         """Entries below their title; a single one beside it."""
@@ -316,7 +317,7 @@ class TextRenderer:
         left = [f"and {len(parts) - MANY:,} more"] if len(parts) > MANY else []
         return [title, *(f"  {part}" for part in [*parts[:MANY], *left]), ""]
 
-    def gils(self) -> str:
+    def gils(self) -> Safe:
         """The holder of each GIL, what it does, and the waiters."""
         lines: list[str] = []
         for runtime in self.facts.report.runtimes:
@@ -326,7 +327,7 @@ class TextRenderer:
                 name = f"interpreter {interpreter.id}: " if len(runtime.interpreters) > 1 else ""
                 lines += self._interpreter(interpreter, name, interpreter.gil.lock in shown)
                 shown.add(interpreter.gil.lock)
-        return "\n".join(lines + self.problems()) + "\n"
+        return as_text(lines + self.problems())
 
     def _interpreter(self, interpreter: Interpreter, name: str, shares: bool) -> list[str]:
         gil = interpreter.gil
@@ -340,7 +341,7 @@ class TextRenderer:
         lines += [f"    {line}" for line in [*facts, *gils.waiters(gil)]]
         return lines + self._lines("    ", [gils.stop_requested(self.facts, interpreter)])
 
-    def locks(self, chosen: Sequence[Lock]) -> str:
+    def locks(self, chosen: Sequence[Lock]) -> Safe:
         """Each lock with its state, holders and waiters."""
         lines: list[str] = []
         for lock in chosen:
@@ -352,21 +353,21 @@ class TextRenderer:
             lines += [f"  {line}" for line in locks.waited_for(lock)]
         if not chosen:
             lines.append(locks.NONE_CHOSEN)
-        return "\n".join(lines + self.problems()) + "\n"
+        return as_text(lines + self.problems())
 
     def order_of_threads(self) -> list[int]:
         """The numbers of all threads, starting with those that explain why a program hangs."""
         return list(threads.states(self.facts))
 
-    def threads(self, shown: Sequence[int] | None, each: bool, stacks: str, *between: str) -> str:
+    def threads(self, shown: Sequence[int] | None, each: bool, stacks: str, *between: Safe) -> Safe:
         """The verdict; then the threads with their stacks, grouped by stack unless `each`; then notes and problems.
 
         :param shown: numbers of threads, in order; None: all, in `order_of_threads`.
         :param stacks: ``full``, ``top`` (the first frames only) or ``none``.
         :param between: texts that come between the verdict and the threads.
         """
-        return _joined([self.verdict(), *between, verdict.ALL_THREADS, "\n".join(self.thread_list(shown, each, stacks)),
-                        "\n".join(self.problems())])
+        return joined([self.verdict(), *between, as_text([verdict.ALL_THREADS]),
+                       as_text(self.thread_list(shown, each, stacks)), as_text(self.problems())])
 
     def thread_list(self, shown: Sequence[int] | None, each: bool, stacks: str) -> list[str]:
         """The threads with their stacks, as in `threads`."""
@@ -386,12 +387,6 @@ class TextRenderer:
         """The notes and problems of the report."""
         lines = self._lines("", verdict.notes(self.facts.report))
         return ["", *lines] if lines else []
-
-
-def _joined(sections: Iterable[str]) -> str:
-    """The sections of a text with an empty line between them."""
-    stripped = [section.strip("\n") for section in sections]
-    return "\n\n".join(section for section in stripped if section) + "\n"
 
 
 def _alike(facts: names.Facts, members: Sequence[Thread]) -> list[list[Thread]]:

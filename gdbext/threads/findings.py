@@ -30,6 +30,15 @@ class Findings:
         """Why not all could be read, if the budget of the snapshot is spent."""
         return self._budget.spent if self._budget is not None else None
 
+    def draw_frames(self, count: int) -> bool:
+        """Draw for the frames of a thread; whether the report may have them."""
+        return self._budget is None or self._budget.draw_frames(count)
+
+    @property
+    def left_out(self) -> Reason | None:
+        """Which stacks the report lacks because it has too many frames; None if it has all."""
+        return self._budget.left_out if self._budget is not None else None
+
     def problem(self, where: str, what: ProblemKind, why: Reason) -> None:
         """Add a problem, unless it has been added before: stacks are read on request, perhaps more than once."""
         problem = Problem(where, what, why)

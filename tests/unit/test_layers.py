@@ -95,6 +95,39 @@ def test_words_are_chosen_without_markup_and_without_escaping() -> None:
         "gdbext.render.html"]
 
 
+#: The modules that write for people; their parameters are `Safe`, or they escape what they are given.
+WRITERS = {"gdbext.launcher.output", "gdbext.debugger.output", "gdbext.launcher.snapshots.progress",
+           "gdbext.launcher.pytest_plugin"}
+
+
+def writes(node: ast.AST) -> bool:
+    """Whether a call writes to a stream of the user, or makes an error that GDB shows."""
+    if not isinstance(node, ast.Call):
+        return False
+    called = ast.unparse(node.func)
+    to_file = any(keyword.arg == "file" and not ast.unparse(keyword.value).startswith("sys.")
+                  for keyword in node.keywords)
+    return called in ("sys.stdout.write", "sys.stderr.write", "sys.stdout.writelines", "gdb.write", "gdb.GdbError"
+                      ) or called == "print" and not to_file
+
+
+def test_calls_that_write_are_found() -> None:
+    for text in ("print(1)", "print(1, file=sys.stderr)", "sys.stdout.write('')", "raise gdb.GdbError('')"):
+        assert any(map(writes, ast.walk(ast.parse(text)))), text
+    for text in ("print(1, file=answer)", "write('')", "except_for(gdb.GdbError)"):
+        assert not any(map(writes, ast.walk(ast.parse(text)))), text
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_text_reaches_people_at_one_place(module: str) -> None:
+    if module not in WRITERS:
+        assert [ast.unparse(node) for node in ast.walk(parsed(module)) if writes(node)] == []
+    if layer(module) != "gdbext.render":
+        made = [ast.unparse(node) for node in ast.walk(parsed(module)) if isinstance(node, ast.Call)
+                and ast.unparse(node.func) in ("Safe", "cast") and "Safe" in ast.unparse(node)]
+        assert made == [], "only gdbext.render may say that text is safe"
+
+
 def of_standard_library(name: str) -> bool:
     """Whether a top-level module came with Python itself."""
     spec = importlib.util.find_spec(name)

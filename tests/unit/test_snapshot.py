@@ -430,3 +430,19 @@ def test_spent_budget_leaves_only_deadlocks_that_memory_proves(monkeypatch: pyte
     assert snapshot.report(lambda thread: False).deadlocks == (proven, *others)
     budget.spent = because("budget-of-time", seconds="1")
     assert snapshot.report(lambda thread: False).deadlocks == (proven,)
+
+
+def test_report_has_the_stacks_of_deadlocked_threads_if_it_cannot_have_all() -> None:
+    target = FakeTarget("live", "2.36")
+    for _ in range(3):
+        target.thread()
+    abba(target)
+    whole = take_snapshot(target).report(lambda thread: True)
+    counts = [len(thread.stack) for thread in whole.threads]
+    assert all(counts)
+    most = counts[3] + counts[4]
+    report = take_snapshot(target, budget=Budget(frames=most)).report(lambda thread: True)
+    assert [len(thread.stack) for thread in report.threads] == [0, 0, 0, *counts[3:]]
+    assert report.deadlocks == whole.deadlocks
+    (problem,) = set(report.problems) - set(whole.problems)
+    assert problem == Problem("target", "unreadable", because("budget-of-frames", count=3, most=most))

@@ -17,6 +17,7 @@ from gdbext.narrate import names, threads, verdict
 from gdbext.narrate.classes import CRASH, DEADLOCK, OTHER, UNKNOWN
 from gdbext.narrate.words import plain
 from gdbext.render.dot import as_dot
+from gdbext.render.escape import NOTHING, Safe
 from gdbext.render.html import html_page
 from gdbext.render.style import Style
 from gdbext.render.text import TextRenderer
@@ -136,7 +137,7 @@ def test_colour_of_a_page_matches_the_verdict(name: str) -> None:
 
 
 def test_process_tree_has_processes_without_a_verdict() -> None:
-    snapshots = {pid: Snapshot(f"process {pid}", document_of(report), text_of(report), None, 0.1, 0.5,
+    snapshots = {pid: Snapshot(f"process {pid}", document_of(report), Safe(text_of(report)), NOTHING, 0.1, 0.5,
                                said(report.no_verdict),
                        None, NO_ANSWER if report.no_verdict else NOTHING_FOUND)
              for pid, report in ((10, healthy()), (11, without_verdict()))}

@@ -13,7 +13,7 @@ from typing import Any
 
 from gdbext.launcher.status import NO_ANSWER
 from gdbext.model.verdict import STATUS_OF_OUTCOME
-from gdbext.render.escape import printable
+from gdbext.render.escape import NOTHING, Safe, cleaned, printable
 
 #: The most characters of a text, and the most lines of source and notes.
 _MOST_TEXT, _MOST_LINES = 32 << 20, 10_000
@@ -31,7 +31,7 @@ def checked_snapshot(answer: object) -> dict[str, Any]:
     document, status = answer.get("document"), answer.get("status")
     known = {*STATUS_OF_OUTCOME.values(), NO_ANSWER}
     return {
-        "document": document, "text": _lines(answer.get("text")), "dot": _lines(answer.get("dot")) or None,
+        "document": document, "text": _lines(answer.get("text")), "dot": _lines(answer.get("dot")),
         "stopped": _seconds(answer.get("stopped")), "seconds": _seconds(answer.get("seconds")) or 0.0,
         "problem": _line(answer.get("problem")), "hint": _line(answer.get("hint")),
         "status": status if type(status) is int and status in known and document is not None else NO_ANSWER,
@@ -68,10 +68,10 @@ def _line(value: object) -> str | None:
     return printable(value) if isinstance(value, str) else None
 
 
-def _lines(value: object) -> str:
+def _lines(value: object) -> Safe:
     if not isinstance(value, str):
-        return ""
-    return "\n".join([printable(line, 10_000) for line in value[:_MOST_TEXT].split("\n")])
+        return NOTHING
+    return cleaned("\n".join([printable(line, 10_000) for line in value[:_MOST_TEXT].split("\n")]))
 
 
 def _seconds(value: object) -> float | None:

@@ -19,7 +19,7 @@ from gdbext.narrate.classes import DEADLOCK, process_headline
 from gdbext.narrate.names import Facts
 from gdbext.narrate.verdict import ALL_THREADS
 from gdbext.narrate.words import plain
-from gdbext.render.escape import printable
+from gdbext.render.escape import Safe, as_text, printable
 from gdbext.render.shown import Shown
 from gdbext.render.style import PLAIN, Style
 from gdbext.schema.read import read_document
@@ -107,7 +107,7 @@ def merged(found: Survey) -> classes.Triage:
     return classes.Triage(classes.merge(read), tuple(failures))
 
 
-def page(found: Survey, triage: classes.Triage, style: Style = PLAIN) -> str:
+def page(found: Survey, triage: classes.Triage, style: Style = PLAIN) -> Safe:
     """The whole report for people."""
     hosts = {process.host for process in found.processes if process.document is not None}
     lines = [words.summary(printable(found.address), [process.roles for process in found.processes], len(hosts))]
@@ -125,7 +125,7 @@ def page(found: Survey, triage: classes.Triage, style: Style = PLAIN) -> str:
             if len(members) > 1:
                 lines.append(f"  in {printable(each.representative)}:")
             lines += ["", *(f"  {line}".rstrip() for line in _answer(representative.text).splitlines())]
-    return "\n".join([*lines, *classes.failure_lines(triage, "  ")])
+    return as_text([*lines, *classes.failure_lines(triage, "  ")])
 
 
 def _answer(text: str) -> str:

@@ -23,7 +23,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from gdbext.launcher.output import write
 from gdbext.launcher.snapshots.snapshot import Options, Target, take_snapshot
+from gdbext.render.escape import json_line
 
 #: The imports of the functions that are sent.
 _PREAMBLE = """\
@@ -223,7 +225,7 @@ def snapshot_here(wanted: str) -> None:
     paths = {name: Path(target[name]) for name in ("core", "executable") if target.get(name)}
     options["search"] = tuple(map(Path, options["search"]))
     options["sysroot"] = Path(options["sysroot"]) if options["sysroot"] else None
-    sys.stdout.write(json.dumps(asdict(take_snapshot(Target(**{**target, **paths}), Options(**options)))))
+    write(json_line(asdict(take_snapshot(Target(**{**target, **paths}), Options(**options)))))
 
 
 def as_json(target: Target, options: Options) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 import time
@@ -12,7 +11,8 @@ from dataclasses import replace
 from typing import Any
 
 from gdbext.errors import UsageError
-from gdbext.launcher.cli import parse_options, say, write_file
+from gdbext.launcher.cli import parse_options
+from gdbext.launcher.output import say, write, write_file
 from gdbext.launcher.pager import write_report
 from gdbext.launcher.processes.edges import STILL, watch
 from gdbext.launcher.processes.graph import Node, ProcessDeadlock, Wait, find_deadlocks
@@ -30,7 +30,7 @@ from gdbext.narrate.classes import DEADLOCK, UNKNOWN
 from gdbext.narrate.processes import ProcessName
 from gdbext.narrate.reasons import explain
 from gdbext.record import record
-from gdbext.render.escape import printable
+from gdbext.render.escape import Safe, as_text, json_line, printable
 from gdbext.render.plain_text import one_line
 from gdbext.render.shown import Shown
 
@@ -72,9 +72,9 @@ def run(options: argparse.Namespace) -> int:
     tree = snapshot_tree(target.pid, parse_options(options))
     found = tree.triage
     if options.json:
-        sys.stdout.write(json.dumps(classes.as_document(found)) + "\n")
+        write(json_line(classes.as_document(found)))
     else:
-        write_report(text(tree, found) + "\n", options.pager)
+        write_report(text(tree, found), options.pager)
     if options.html is not None:
         from gdbext.render.html import html_page
 
@@ -188,7 +188,7 @@ def _wait_line(tree: Tree, node: Node, wait: Wait, pids: Iterable[int]) -> str:
         wait.awaited, inside, [_process(tree, pid) for pid in pids]))
 
 
-def text(tree: Tree, found: Triage) -> str:
+def text(tree: Tree, found: Triage) -> Safe:
     """The whole report: the processes, their waits for each other, and the representative of each class."""
     kinds = {kind: sum(len(each.members) for each in found.classes if each.kind == kind)
              for kind in (DEADLOCK, UNKNOWN)}
@@ -219,8 +219,8 @@ def text(tree: Tree, found: Triage) -> str:
     for each in found.classes:
         alike = [member for member in each.members if member != each.representative]
         lines += ["", words.class_heading(each.representative, alike), "",
-                  by_target[each.representative].text.strip("\n")]
-    return "\n".join([*lines, *classes.failure_lines(found, "  ")])
+                  *by_target[each.representative].text.strip("\n").split("\n")]
+    return as_text([*lines, *classes.failure_lines(found, "  ")])
 
 
 def shown_targets(tree: Tree) -> list[Shown]:

@@ -25,7 +25,7 @@ from gdbext.narrate.names import Facts
 from gdbext.narrate.verdict import cycle_line
 from gdbext.narrate.words import plain, reason
 from gdbext.record import record
-from gdbext.render.escape import printable
+from gdbext.render.escape import Safe, as_text, printable
 from gdbext.render.shown import Shown
 from gdbext.render.style import PLAIN, Style
 from gdbext.schema.read import read_document
@@ -289,7 +289,7 @@ def summary(triage: Triage, what: str = "core") -> str:
     return words.summary(counts, len(triage.classes), len(triage.failures), what)
 
 
-def text(triage: Triage, what: str = "core", style: Style = PLAIN) -> str:
+def text(triage: Triage, what: str = "core", style: Style = PLAIN) -> Safe:
     """The whole report, with the merged stacks of the representative of each class."""
     lines = [summary(triage, what)]
     for number, each in enumerate(triage.classes, 1):
@@ -301,7 +301,7 @@ def text(triage: Triage, what: str = "core", style: Style = PLAIN) -> str:
         report = each.report
         if report is not None:
             lines += [f"   {line}" for line in _representative(each, report)]
-    return "\n".join([*lines, *failure_lines(triage, "   ")])
+    return as_text([*lines, *failure_lines(triage, "   ")])
 
 
 def marked(style: Style, kind: str, title: str) -> str:

@@ -8,6 +8,8 @@ import threading
 import time
 from typing import Any, TextIO
 
+from gdbext.render.escape import printable
+
 #: The intervals between updates of a bar while nothing ends, and between lines without a bar, in seconds.
 _BAR_INTERVAL, _LINE_INTERVAL = 1.0, 15.0
 
@@ -63,10 +65,11 @@ class Progress:
 
     def say(self, line: str) -> None:
         """Write a line, above the bar."""
+        shown = printable(line)
         if self._bar is not None:
-            self._try(self._bar.write, line, file=self._stream)
+            self._try(self._bar.write, shown, file=self._stream)
         else:
-            self._try(print, line, file=self._stream, flush=True)
+            self._try(print, shown, file=self._stream, flush=True)
 
     def clear(self) -> None:
         """Remove the bar."""

@@ -36,7 +36,7 @@ from gdbext.launcher.status import NO_ANSWER, NO_GDB, NoGdb, Unreadable
 from gdbext.model import Report
 from gdbext.model.verdict import STATUS_OF_OUTCOME
 from gdbext.record import record
-from gdbext.render.escape import printable
+from gdbext.render.escape import NOTHING, Safe, cleaned, printable
 from gdbext.render.shown import Shown
 from gdbext.schema.read import read_document
 
@@ -126,8 +126,8 @@ class Snapshot:
 
     target: str
     document: dict[str, Any] | None
-    text: str
-    dot: str | None
+    text: Safe
+    dot: Safe
     stopped: float | None
     seconds: float
     problem: str | None
@@ -169,14 +169,14 @@ def take_snapshot(target: Target, options: Options) -> Snapshot:
         if isinstance(error, OSError):
             error = GdbextError(f"{target.name} cannot be read: {error.strerror or error}",
                                 "see whether memory, descriptors or room for files have run out")
-        return Snapshot(target.name, None, "", None, run.stopped, time.monotonic() - started, str(error),
+        return Snapshot(target.name, None, NOTHING, NOTHING, run.stopped, time.monotonic() - started, str(error),
                     error.hint or None, NO_GDB if isinstance(error, NoGdb) else NO_ANSWER, run.notes)
     status = STATUS_OF_OUTCOME[answer["outcome"]]
     problem, hint = answer["incomplete"] or answer["unknown"], answer["hint"] or None
     if target.core is not None and hint:
         hint = "name it after the core, or a folder that has it: --search DIR"
     stopped = answer.get("paused", run.stopped)
-    return Snapshot(target.name, answer["document"], answer["text"], answer["dot"], stopped,
+    return Snapshot(target.name, answer["document"], cleaned(answer["text"]), cleaned(answer["dot"]), stopped,
                 time.monotonic() - started, problem, hint, status, run.notes,
                 tuple([(file, line, text) for file, line, text in answer["source"]]), tuple(answer["source_notes"]))
 

@@ -7,7 +7,8 @@ import os
 import signal
 import subprocess
 
-from gdbext.launcher.cli import add_snapshot_options, parse_options, say
+from gdbext.launcher.cli import add_snapshot_options, parse_options
+from gdbext.launcher.output import say
 from gdbext.launcher.snapshots.finding import environment, find_gdb, probe
 from gdbext.launcher.snapshots.rights import why_not_traced
 from gdbext.launcher.snapshots.snapshot import prepared

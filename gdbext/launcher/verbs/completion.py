@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from typing import Any
 
 from gdbext.errors import MissingLibrary
+from gdbext.launcher.output import write
 from gdbext.launcher.status import NOTHING_FOUND
+from gdbext.render.escape import cleaned
 
 NAME = "completion"
 HELP = "completion for a shell"
@@ -39,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print the script."""
-    sys.stdout.write(script(options.shell))
+    write(cleaned(script(options.shell)))
     return NOTHING_FOUND
 
 

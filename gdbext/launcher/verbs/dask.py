@@ -16,7 +16,6 @@ import asyncio
 import contextlib
 import json
 import logging
-import sys
 import time
 import warnings
 from collections.abc import Iterator
@@ -31,20 +30,19 @@ from gdbext.launcher.cli import (
     add_timeout,
     number,
     parse_colour,
-    say,
     seconds,
-    write_file,
 )
 from gdbext.launcher.cluster.answers import checked_snapshot
 from gdbext.launcher.cluster.page import SCHEMA, Survey, as_document, class_rows, merged, page, shown_targets, status
 from gdbext.launcher.cluster.remote import ADDRESS, Sent, as_json
 from gdbext.launcher.cluster.survey import Surveyor, Unanswered, answer_of, survey_from_here
+from gdbext.launcher.output import say, write, write_file
 from gdbext.launcher.pager import write_report
 from gdbext.launcher.snapshots.classes import bad_document
 from gdbext.launcher.snapshots.snapshot import Options, Snapshot, Target
 from gdbext.launcher.status import NO_ANSWER, Unreadable
 from gdbext.launcher.targets import pid
-from gdbext.render.escape import printable
+from gdbext.render.escape import NOTHING, json_line, printable
 from gdbext.render.style import Style
 
 NAME = "dask"
@@ -93,9 +91,9 @@ def run(options: argparse.Namespace) -> int:
     found = asyncio.run(survey(address, options))
     triage = merged(found)
     if options.json:
-        sys.stdout.write(json.dumps(as_document(found, triage)) + "\n")
+        write(json_line(as_document(found, triage)))
     else:
-        write_report(page(found, triage, Style(parse_colour(options))) + "\n", options.pager)
+        write_report(page(found, triage, Style(parse_colour(options))), options.pager)
     if options.html is not None:
         from gdbext.render.html import html_page
 
@@ -204,7 +202,7 @@ class RemoteSnapshots:
                 answer = dict(zip(("problem", "hint"), bad_document(error)))
             else:
                 return snapshot
-        return Snapshot(target.name, None, "", None, None, time.monotonic() - started, answer["problem"],
+        return Snapshot(target.name, None, NOTHING, NOTHING, None, time.monotonic() - started, answer["problem"],
                         answer.get("hint"), NO_ANSWER)
 
     def end(self) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 import os
 import resource
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 from gdbext.launcher.cli import add_gdb
+from gdbext.launcher.output import write_line
 from gdbext.launcher.proc_files import status_field
 from gdbext.launcher.snapshots.finding import find_gdb, probe
 from gdbext.launcher.snapshots.rights import (
@@ -67,9 +67,9 @@ def run(options: argparse.Namespace) -> int:
                                     "variables of native functions, and what rests on machine code")], NO_GDB
     findings += [*check_rights(), *check_cores()]
     for finding in findings:
-        sys.stdout.write(f"{finding.state:<8} {finding.what}\n")
+        write_line(f"{finding.state:<8} {finding.what}")
         if finding.remedy:
-            sys.stdout.write(f"{'':<8} -> {finding.remedy}\n")
+            write_line(f"{'':<8} -> {finding.remedy}")
     if status == NOTHING_FOUND and any(finding.state == _BAD for finding in findings):
         status = NO_ANSWER
     return status

@@ -6,14 +6,14 @@ import argparse
 import os
 import re
 import stat
-import sys
 from pathlib import Path
 
 from gdbext.errors import GdbextError
 from gdbext.launcher.cli import add_gdb
+from gdbext.launcher.output import write, write_line
 from gdbext.launcher.snapshots.finding import HOME, find_gdb, probe
 from gdbext.launcher.status import NOTHING_FOUND
-from gdbext.render.escape import printable
+from gdbext.render.escape import as_text, printable
 
 NAME = "install"
 HELP = "make GDB load gdbext in every session"
@@ -58,23 +58,22 @@ def run(options: argparse.Namespace) -> int:
     # if none exists, the last one: any other would hide a ~/.gdbinit that is written later
     place = next((place for place in places if place.exists()), places[-1])
     is_new = not place.exists()
-    out = sys.stdout.write
-    out(f"{gdb.path}: {gdb.version}, Python {'.'.join(map(str, gdb.python or ()))} inside\n")
-    out("It reads the first of these files that exists:\n")
-    for each in places:
-        out(f"  {each}{'' if each.exists() else ' (does not exist)'}\n")
+    said = [f"{gdb.path}: {gdb.version}, Python {'.'.join(map(str, gdb.python or ()))} inside",
+            "It reads the first of these files that exists:",
+            *(f"  {each}{'' if each.exists() else ' (does not exist)'}" for each in places)]
     lines = loading_lines()
-    indented = "".join(f"  {line}\n" for line in lines.splitlines())
+    indented = [f"  {line}" for line in lines.splitlines()]
     before = _read(place)
     after = _with_lines(before, os.fsencode(lines))
     if before == after:
-        out(f"{place} already loads gdbext:\n{indented}")
+        said.append(f"{place} already loads gdbext:")
     elif options.write:
         _write(place, after)
         how = "a new file" if is_new else "in place of earlier ones" if _OURS.search(before) else "at its end"
-        out(f"Written to {place}, {how}:\n{indented}")
+        said.append(f"Written to {place}, {how}:")
     else:
-        out(f"These lines in {place} load gdbext in every session (`gdbext install --write` writes them):\n{indented}")
+        said.append(f"These lines in {place} load gdbext in every session (`gdbext install --write` writes them):")
+    write(as_text([*said, *indented]))
     return NOTHING_FOUND
 
 
@@ -93,9 +92,9 @@ def _remove() -> None:
         else:
             # an empty file may hide another one
             _unlink(place)
-        sys.stdout.write(f"Removed from {place}{'' if after else ', which had nothing else'}\n")
+        write_line(f"Removed from {place}{'' if after else ', which had nothing else'}")
     if not found:
-        sys.stdout.write(f"Nothing to remove: {' and '.join(map(str, places))} do not load gdbext\n")
+        write_line(f"Nothing to remove: {' and '.join(map(str, places))} do not load gdbext")
 
 
 def source_line() -> str:

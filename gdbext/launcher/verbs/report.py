@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Sequence
 
@@ -13,15 +12,14 @@ from gdbext.launcher.cli import (
     add_snapshot_options,
     add_text,
     parse_options,
-    say,
-    write_file,
 )
+from gdbext.launcher.output import say, write, write_file
 from gdbext.launcher.pager import write_report
 from gdbext.launcher.snapshots.progress import Progress
 from gdbext.launcher.snapshots.snapshot import Snapshot, take_snapshot
 from gdbext.launcher.status import NO_GDB, worst
 from gdbext.launcher.targets import add_target, parse_targets
-from gdbext.render.escape import printable
+from gdbext.render.escape import concatenated, joined, json_line
 
 NAME = "report"
 ALIASES = ("dump",)
@@ -89,11 +87,11 @@ def _write(found: Sequence[Snapshot], options: argparse.Namespace) -> None:
     """Write the reports, and lines about how they were made."""
     read = [seen for seen in found if seen.document is not None]
     if options.json:
-        sys.stdout.write("".join(f"{json.dumps(seen.document)}\n" for seen in read))
+        write(concatenated(json_line(seen.document) for seen in read))
     elif options.dot != "-":
-        write_report("\n".join(seen.text for seen in read), options.pager)
+        write_report(joined(seen.text for seen in read), options.pager)
     if options.dot is not None and read:
-        write_file(options.dot, "".join(seen.dot or "" for seen in read))
+        write_file(options.dot, concatenated(seen.dot for seen in read))
     if options.html is not None and read:
         from gdbext.render.html import html_page
 
@@ -108,4 +106,4 @@ def _write(found: Sequence[Snapshot], options: argparse.Namespace) -> None:
             say(f"gdbext report: {seen.target} was "
                 + (f"paused for {seen.stopped:.2f} s" if seen.stopped else "not paused"))
         if seen.problem is not None:
-            say(f"gdbext report: {name}{printable(seen.problem)}" + (f"; {seen.hint}" if seen.hint else ""))
+            say(f"gdbext report: {name}{seen.problem}" + (f"; {seen.hint}" if seen.hint else ""))

@@ -8,18 +8,18 @@ import ctypes
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Collection, Iterator
 from types import FrameType
 
 from gdbext.errors import GdbextError, UsageError
-from gdbext.launcher.cli import duration, say
+from gdbext.launcher.cli import duration
+from gdbext.launcher.output import say, write_beside
 from gdbext.launcher.processes.tree import process_tree
 from gdbext.launcher.snapshots.snapshot import Options
 from gdbext.launcher.watching.activity import Stillness, read_times
 from gdbext.launcher.watching.tree_report import members, report_tree, send, write_page
-from gdbext.render.escape import printable
+from gdbext.render.escape import as_text, concatenated, printable
 
 NAME = "run"
 HELP = "start a program, and report on it when it hangs"
@@ -168,13 +168,12 @@ class _Runner:
         with self._interruptible():
             try:
                 report = report_tree(pid, Options())
-                sys.stderr.write(f"gdbext run: process {pid} {why}\n{report.text}")
+                write_beside(concatenated([as_text([f"gdbext run: process {pid} {why}"]), report.text]))
                 if self._options.html is not None:
                     self._pages += 1
                     name = f"{os.path.basename(self._command[0])}-{pid}-{self._pages}"
                     page = write_page(report, self._options.html, name, f"gdbext: {' '.join(self._command)}")
-                    sys.stderr.write(f"gdbext run: the page is {printable(page)}\n")
-                sys.stderr.flush()
+                    write_beside(as_text([f"gdbext run: the page is {page}"]))
             except GdbextError as error:
                 say(f"gdbext run: no report: {error}{'; ' if error.hint else ''}{error.hint}")
             except OSError as error:

@@ -8,16 +8,15 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import hashlib
-import json
 import os
 import shutil
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gdbext.errors import GdbextError, UsageError
-from gdbext.launcher.cli import add_output, add_snapshot_options, number, parse_colour, parse_options, say, write_file
+from gdbext.launcher.cli import add_output, add_snapshot_options, number, parse_colour, parse_options
+from gdbext.launcher.output import say, write, write_file
 from gdbext.launcher.pager import write_report
 from gdbext.launcher.snapshots import classes
 from gdbext.launcher.snapshots.classes import Failure, Grouping, Signature, Triage
@@ -26,7 +25,7 @@ from gdbext.launcher.snapshots.pool import Record, State, processors, run_all
 from gdbext.launcher.snapshots.progress import Progress
 from gdbext.launcher.snapshots.snapshot import Options, Snapshot, Target, end_running, take_snapshot
 from gdbext.launcher.status import NO_GDB, NoGdb, Unreadable
-from gdbext.render.escape import printable
+from gdbext.render.escape import json_line, printable
 from gdbext.render.style import Style
 
 if TYPE_CHECKING:
@@ -120,9 +119,9 @@ def _run_with_state(targets: Sequence[Target], how: Options, options: argparse.N
         raise
     what = "target" if any(target.pid is not None for target in targets) else "core"
     if options.json:
-        sys.stdout.write(json.dumps(classes.as_document(found)) + "\n")
+        write(json_line(classes.as_document(found)))
     else:
-        write_report(classes.text(found, what, Style(parse_colour(options))) + "\n", options.pager)
+        write_report(classes.text(found, what, Style(parse_colour(options))), options.pager)
     if options.html is not None:
         from gdbext.render.html import html_page
 

@@ -16,14 +16,15 @@ from typing import Any
 
 from gdbext.errors import GdbextError, UsageError
 from gdbext.launcher import targets
-from gdbext.launcher.cli import add_snapshot_options, duration, number, parse_options, say
+from gdbext.launcher.cli import add_snapshot_options, duration, number, parse_options
+from gdbext.launcher.output import say, write
 from gdbext.launcher.proc_files import start_of, state_of
 from gdbext.launcher.processes.tree import find_processes
 from gdbext.launcher.snapshots.classes import signature
 from gdbext.launcher.snapshots.snapshot import Options, Snapshot, Target, take_snapshot
 from gdbext.launcher.status import FOUND, NO_GDB, OUTSIDE, NoGdb, Unreadable, worst
 from gdbext.launcher.watching.activity import Stillness, read_times
-from gdbext.render.escape import printable
+from gdbext.render.escape import as_text, concatenated, json_line, printable
 from gdbext.render.output_file import write_private
 
 NAME = "watch"
@@ -149,13 +150,13 @@ class _Watcher:
         if seen.status == NO_GDB:
             raise NoGdb(seen.problem or "no GDB", seen.hint or "")
         if seen.document is None and start_of(pid) is not None:
-            say(f"gdbext watch: {printable(seen.problem or 'no answer')}{'; ' if seen.hint else ''}{seen.hint or ''}")
+            say(f"gdbext watch: {seen.problem or 'no answer'}{'; ' if seen.hint else ''}{seen.hint or ''}")
             self._statuses.add(seen.status)
         return seen
 
     def _hand_on(self, pid: int, seen: Snapshot) -> None:
         page = self._write_page(pid, seen) if self._options.html is not None else ""
-        sys.stdout.write(f"{json.dumps(seen.document)}\n" if self._options.json else f"{seen.text}\n")
+        write(json_line(seen.document) if self._options.json else concatenated([seen.text, as_text([""])]))
         sys.stdout.flush()
         if self._options.command is not None:
             _execute(self._options.command, seen.document or {}, {

@@ -20,9 +20,10 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from gdbext.errors import GdbextError
+from gdbext.launcher.output import write, write_beside
 from gdbext.launcher.snapshots.snapshot import Options
 from gdbext.launcher.watching.tree_report import members, report_tree, send, write_page
-from gdbext.render.escape import printable
+from gdbext.render.escape import as_text, cleaned, concatenated, json_line, printable
 
 #: How long a test may take to end after the report, in seconds; then the report goes to standard error.
 _GRACE = 5.0
@@ -118,7 +119,7 @@ class _Watcher:
         page = None
         try:
             report = report_tree(self._pid, Options())
-            text = report.text
+            text: str = report.text
             if self._folder is not None:
                 page = write_page(report, self._folder, f"{self._name}-{self._pid}", f"gdbext: {self._name}")
         except (GdbextError, OSError) as error:
@@ -140,14 +141,14 @@ class _Watcher:
 
     def _print(self) -> None:
         """Print the report where nothing captures it."""
-        page = f"gdbext: the page is {self._answer.page}\n" if self._answer.page else ""
+        page = [f"gdbext: the page is {self._answer.page}"] if self._answer.page else []
         end = "; the process is ended now" if self._ends else " and has not ended since"
         with contextlib.suppress(OSError, ValueError):
-            sys.stderr.write(f"\ngdbext: {printable(self._name, 300)} took too long{end}\n{self._answer.text}{page}")
-            sys.stderr.flush()
+            write_beside(concatenated([as_text(["", f"gdbext: {printable(self._name, 300)} took too long{end}"]),
+                                       cleaned(self._answer.text or ""), as_text(page)]))
 
     def _write_answer(self) -> None:
         with contextlib.suppress(OSError):
-            sys.stdout.write(json.dumps(self._answer._asdict()) + "\n")
+            write(json_line(self._answer._asdict()))
             sys.stdout.flush()
         self._answer = Answer()

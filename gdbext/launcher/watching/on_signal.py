@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 import select
-import sys
 import time
 from pathlib import Path
 
 from gdbext.errors import GdbextError
+from gdbext.launcher.output import say
 from gdbext.launcher.snapshots.snapshot import Options
 from gdbext.launcher.watching.tree_report import report_tree, write_page
 from gdbext.render.output_file import write_private
@@ -40,7 +40,7 @@ def main(pid: int, number: int, directory: str) -> None:
             try:
                 _write(pid, directory, f"report-{pid}-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{count}")
             except (GdbextError, OSError) as error:
-                sys.stderr.write(f"gdbext: no report: {error}\n")
+                say(f"gdbext: no report: {error}")
 
 
 def _write(pid: int, directory: str, name: str) -> None:

@@ -13,7 +13,7 @@ from gdbext.launcher.processes.tree import process_tree
 from gdbext.launcher.snapshots.classes import class_rows
 from gdbext.launcher.snapshots.snapshot import Options
 from gdbext.record import record
-from gdbext.render.escape import printable
+from gdbext.render.escape import Safe, printable
 from gdbext.render.output_file import write_private
 
 
@@ -21,11 +21,11 @@ from gdbext.render.output_file import write_private
 class TreeReport:
     """A report: its text, its page, and the exit status of the launcher for it."""
 
-    text: str
+    text: Safe
     status: int
     tree: family.Tree
 
-    def page(self, title: str) -> str:
+    def page(self, title: str) -> Safe:
         """The page for browsers.
 
         :raises MissingLibrary: there is no Jinja2.
@@ -47,7 +47,7 @@ def report_tree(pid: int, options: Options) -> TreeReport:
     if only is not None and only.document is not None:
         text = only.text
     else:
-        text = family.text(tree, found) + "\n"
+        text = family.text(tree, found)
     return TreeReport(text, found.status, tree)
 
 

@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from gdbext.errors import MemoryUnreadable, ThreadUnavailable
-from gdbext.inferior.budget import Budget, BudgetedTarget, BudgetSpent
+from gdbext.inferior.budget import Budget, BudgetedTarget, BudgetSpent, used_memory
 from gdbext.inferior.cache import PAGE, CachedMemory, read_u64
 from gdbext.inferior.protocol import Symbol, ThreadRef
 from gdbext.model.reasons import because
+from gdbext.narrate.reasons import explain
 from tests.support.fake_memory import FakeMemory
 
 BASE = 0x10000
@@ -127,3 +128,38 @@ def test_target_gives_nothing_once_the_budget_is_spent() -> None:
     assert not target.variables(THREAD, 0)
     assert not target.disassemble(1, 2)
     assert under.asked == []
+
+
+def test_snapshot_that_takes_much_memory_ends() -> None:
+    """A decoder that keeps what it reads, and reads the same page forever."""
+    budget = Budget(30.0, memory=64 << 20)
+    memory = memory_with(budget)
+    kept: list[bytes] = []
+
+    def keep() -> None:
+        while True:
+            kept.append(memory.read(BASE, PAGE) * 64)
+
+    with budget, pytest.raises(BudgetSpent):
+        keep()
+    assert budget.spent == because("budget-of-memory", size=64 << 20)
+    assert len(kept) * 64 * PAGE > 60 << 20
+    assert "64 MiB of memory" in explain(budget.spent)
+
+
+def test_used_memory_grows_with_what_is_kept() -> None:
+    before = used_memory()
+    kept = bytearray(b"x") * (32 << 20)
+    assert 24 << 20 < used_memory() - before < 64 << 20
+    del kept
+
+
+def test_frames_of_a_report_are_counted() -> None:
+    budget = Budget(frames=10)
+    assert budget.draw_frames(8)
+    assert budget.left_out is None
+    assert not budget.draw_frames(3)
+    assert budget.draw_frames(2)
+    assert not budget.draw_frames(1)
+    assert budget.spent is None
+    assert budget.left_out == because("budget-of-frames", count=2, most=10)

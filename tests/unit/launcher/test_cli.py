@@ -16,6 +16,7 @@ from gdbext.launcher import cli
 from gdbext.launcher.snapshots.snapshot import Options, Snapshot, Target
 from gdbext.launcher.status import NO_ANSWER, NO_GDB
 from gdbext.launcher.verbs import completion, report
+from gdbext.render.escape import Safe
 from gdbext.render.shown import Shown
 from tests.support.interpreters import CHECKOUT
 
@@ -24,8 +25,8 @@ DOCUMENT = {"schema": "gdbext/1"}
 
 
 def seen(status: int = 0, problem: str | None = None) -> Snapshot:
-    return Snapshot("process 5", None if problem else DOCUMENT, "text\n", "digraph {}\n", 0.25, 1.0, problem,
-                "do this" if problem else None, status, ("a note",))
+    return Snapshot("process 5", None if problem else DOCUMENT, Safe("text\n"), Safe("digraph {}\n"), 0.25, 1.0,
+                    problem, "do this" if problem else None, status, ("a note",))
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from gdbext.launcher.processes import tree
 from gdbext.launcher.snapshots.snapshot import Options, Snapshot, Target
 from gdbext.launcher.status import FOUND, NO_ANSWER, NOTHING_FOUND
 from gdbext.launcher.verbs import report
+from gdbext.render.escape import Safe
 
 
 @pytest.fixture(autouse=True)
@@ -46,8 +47,8 @@ def three(monkeypatch: pytest.MonkeyPatch) -> None:
 def snapshot(target: Target, status: int = NOTHING_FOUND) -> Snapshot:
     problem = None if status in (NOTHING_FOUND, FOUND) else "it ended"
     document = None if problem else {"schema": "gdbext/1", "of": target.pid}
-    return Snapshot(target.name, document, f"text of {target.pid}\n", f"digraph {target.pid}\n", None, 1.0, problem,
-                    None, status)
+    return Snapshot(target.name, document, Safe(f"text of {target.pid}\n"),
+                    Safe(f"digraph {target.pid}\n"), None, 1.0, problem, None, status)
 
 
 @pytest.mark.usefixtures("three")

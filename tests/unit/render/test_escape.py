@@ -5,7 +5,7 @@ import unicodedata
 
 import pytest
 
-from gdbext.render.escape import fits_in_command, printable
+from gdbext.render.escape import Safe, as_text, cleaned, concatenated, fits_in_command, joined, json_line, printable
 from tests.support.fake_report import HOSTILE
 
 
@@ -52,3 +52,37 @@ def test_result_is_one_line_that_can_be_encoded() -> None:
     shown = printable(HOSTILE)
     assert shown.splitlines() == [shown]
     shown.encode()
+
+
+@pytest.mark.parametrize(("line", "expected"), [
+    ("work", "work"), ("Größe", "Größe"), ("a\nb", "a\\x0ab"), ("a\r\tb", "a\\x0d\\x09b"),
+    ("\x1b[1;31mred\x1b[0m", "\x1b[1;31mred\x1b[0m"),
+    ("\x1b[01m\x1b[39;49;00m\x1b[22mx", "\x1b[01m\x1b[39;49;00m\x1b[22mx"),
+    ("\x1b[m", "\\x1b[m"), ("\x1b[8mx", "\\x1b[8mx"), ("\x1b[31;8mx", "\\x1b[31;8mx"),
+    ("\x1b[38;5;1mx", "\\x1b[38;5;1mx"),
+    ("\x1b[31m\x1b[2Jx", "\x1b[31m\\x1b[2Jx"), ("\x1b[5mx", "\\x1b[5mx"), ("\x1b[31", "\\x1b[31"),
+])
+def test_line_of_a_text_keeps_only_colours(line: str, expected: str) -> None:
+    assert as_text([line]) == f"{expected}\n"
+
+
+def test_line_of_a_text_is_not_cut() -> None:
+    assert as_text(["ä" * 5000, ""]) == "ä" * 5000 + "\n\n"
+
+
+@pytest.mark.parametrize(("text", "expected"), [
+    ("", ""), ("\n", "\n"), ("a", "a\n"), ("a\nb\n", "a\nb\n"), ("a\x1b[2J\n\n\x85", "a\\x1b[2J\n\n\\x85\n"),
+])
+def test_text_of_another_process_is_escaped_again(text: str, expected: str) -> None:
+    assert cleaned(text) == expected
+    assert cleaned(cleaned(text)) == expected
+
+
+def test_sections_have_an_empty_line_between_them() -> None:
+    assert joined(map(Safe, ["\na\n\n", "", "\n", "b\nc\n"])) == "a\n\nb\nc\n"
+    assert joined([Safe(""), Safe("\n")]) == ""
+    assert concatenated([Safe("a\n"), Safe("b\n")]) == "a\nb\n"
+
+
+def test_json_is_one_line_in_ascii() -> None:
+    assert json_line({"a": "\x1b\nä\udcff"}) == '{"a": "\\u001b\\n\\u00e4\\udcff"}\n'

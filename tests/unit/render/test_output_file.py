@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from gdbext.render.escape import Safe
 from gdbext.render.output_file import write_private
 
 
@@ -21,7 +22,7 @@ def test_only_the_owner_may_read_a_report(tmp_path: Path, existing: int | None) 
     if existing is not None:
         path.write_text("old and longer")
         path.chmod(existing)
-    write_private(str(path), "größe")
+    write_private(str(path), Safe("größe"))
     assert path.read_text(encoding="utf-8") == "größe"
     assert mode(path) == 0o600
     assert list(tmp_path.iterdir()) == [path]
@@ -33,11 +34,11 @@ def test_own_links_are_followed_and_others_replaced(tmp_path: Path) -> None:
     victim, link = tmp_path / "victim", tmp_path / "page.html"
     victim.write_text("old")
     link.symlink_to(victim)
-    write_private(str(link), "new")
+    write_private(str(link), Safe("new"))
     assert (link.is_symlink(), victim.read_text()) == (True, "new")
     victim.write_text("old")
     os.lchown(link, 65534, 65534)
-    write_private(str(link), "newer")
+    write_private(str(link), Safe("newer"))
     assert (link.is_symlink(), victim.read_text(), link.read_text()) == (False, "old", "newer")
 
 
@@ -47,18 +48,18 @@ def test_pipes_and_devices_are_not_replaced(tmp_path: Path) -> None:
     read: list[str] = []
     reader = threading.Thread(target=lambda: read.append(path.read_text()))
     reader.start()
-    write_private(str(path), "page")
+    write_private(str(path), Safe("page"))
     reader.join(10)
     assert read == ["page"]
     with pytest.raises(OSError, match="No space left"):
-        write_private("/dev/full", "page")
+        write_private("/dev/full", Safe("page"))
 
 
 @pytest.mark.parametrize("name", ["no/such/folder", "folder", "x" * 300])
 def test_unwritable_file_raises(tmp_path: Path, name: str) -> None:
     (tmp_path / "folder").mkdir()
     with pytest.raises(OSError):  # noqa: PT011  the error depends on the name
-        write_private(str(tmp_path / name), "page")
+        write_private(str(tmp_path / name), Safe("page"))
     assert [path.name for path in tmp_path.iterdir()] == ["folder"]
 
 
@@ -69,7 +70,7 @@ def test_full_disk_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (4096, before[1]))
     try:
         with pytest.raises(OSError, match="File too large"):
-            write_private(str(path), "x" * 100_000)
+            write_private(str(path), Safe("x" * 100_000))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert path.read_text() == "old"

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
+from gdbext.render.escape import Safe
 from gdbext.render.style import Style, columns, excerpt, rows, shorten_path, wants_colour
 
 SGR = re.compile(r"\x1b\[[0-9;]*m")
@@ -126,7 +127,7 @@ def test_missing_pygments_is_one_notice(monkeypatch: pytest.MonkeyPatch, error: 
 # -- lines that fit in -----------------------------------------------------------------------------------------
 
 def test_lines_are_not_broken_without_a_width() -> None:
-    assert Style().wrap("word " * 100) == "word " * 100
+    assert Style().wrap(Safe("word " * 100)) == "word " * 100
 
 
 @pytest.mark.parametrize(("width", "text", "expected"), [
@@ -143,19 +144,19 @@ def test_lines_are_not_broken_without_a_width() -> None:
     (40, "日" * 15 + " " + "本" * 10, ["日" * 15, "    " + "本" * 10]),
 ])
 def test_long_lines_are_broken_at_spaces(width: int, text: str, expected: list[str]) -> None:
-    assert Style(width=width).wrap(text).split("\n") == expected
+    assert Style(width=width).wrap(Safe(text)).split("\n") == expected
 
 
 def test_only_long_lines_are_broken() -> None:
     text = "short\n\n" + "long " * 10 + "\nshort again\n"
-    assert Style(width=40).wrap(text) == "short\n\n" + "long " * 7 + "long\n    long long\nshort again\n"
+    assert Style(width=40).wrap(Safe(text)) == "short\n\n" + "long " * 7 + "long\n    long long\nshort again\n"
 
 
 def test_colour_codes_take_no_columns() -> None:
     style = Style(True, 40)
     fits = style.mark("Thread 1 (LWP 1) waits for a mutex", "name") + " 0x10"
-    assert style.wrap(fits) == fits
-    longer = SGR.sub("", style.wrap(fits + " of thread 2"))
+    assert style.wrap(Safe(fits)) == fits
+    longer = SGR.sub("", style.wrap(Safe(fits + " of thread 2")))
     assert longer.split("\n") == ["Thread 1 (LWP 1) waits for a mutex 0x10", "    of thread 2"]
 
 

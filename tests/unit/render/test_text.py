@@ -29,6 +29,7 @@ from gdbext.model import (
     Waiter,
 )
 from gdbext.model.reasons import because
+from gdbext.render.escape import concatenated
 from gdbext.render.style import Style
 from gdbext.render.text import TextRenderer
 from tests.support.fake_report import (
@@ -562,7 +563,7 @@ def fitted(report: Report, width: int, line: str = "    return cache.update(self
     style = Style(width=width)
     made = TextRenderer(report, style, lambda file, number: line)
     numbers = [thread.number for thread in report.threads]
-    return style.wrap("".join([made.threads(numbers, False, "full"), made.gils(), made.locks(report.locks)]))
+    return style.wrap(concatenated([made.threads(numbers, False, "full"), made.gils(), made.locks(report.locks)]))
 
 
 def long_paths(report: Report) -> Report:

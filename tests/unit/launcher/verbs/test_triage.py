@@ -25,6 +25,7 @@ from gdbext.launcher.snapshots.pool import State
 from gdbext.launcher.snapshots.snapshot import Options, Snapshot, Target
 from gdbext.launcher.status import NO_GDB, Unreadable
 from gdbext.launcher.verbs import dask, triage
+from gdbext.render.escape import NOTHING, Safe
 from gdbext.schema.write import document
 from tests.support.fake_report import gil_deadlock, healthy
 
@@ -111,11 +112,11 @@ class Snapshots:
 
 
 def answer(name: str, made: dict[str, Any] | None = None) -> Snapshot:
-    return Snapshot(name, made or document(healthy()), "text", None, None, 0.1, None, None, 0)
+    return Snapshot(name, made or document(healthy()), Safe("text"), NOTHING, None, 0.1, None, None, 0)
 
 
 def failure(name: str, status: int = 3) -> Snapshot:
-    return Snapshot(name, None, "", None, None, 0.1, "truncated", "make a whole one", status)
+    return Snapshot(name, None, NOTHING, NOTHING, None, 0.1, "truncated", "make a whole one", status)
 
 
 @pytest.fixture
@@ -205,7 +206,7 @@ def test_state_directory_that_cannot_be_made_is_an_error(folder: Path, snapshots
 def test_incomplete_snapshot_is_listed_as_such(folder: Path, snapshots: Snapshots,
                                                capsys: pytest.CaptureFixture[str]) -> None:
     snapshots.answers = {
-        "cores/a": lambda name: Snapshot(name, document(healthy()), "", None, None, 0.1, "cut off", None, 3)}
+        "cores/a": lambda name: Snapshot(name, document(healthy()), NOTHING, NOTHING, None, 0.1, "cut off", None, 3)}
     assert cli.main(["triage", "cores/a", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["incomplete"] == [{"target": "cores/a", "problem": "cut off", "hint": None}]
