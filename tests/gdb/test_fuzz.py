@@ -1,8 +1,9 @@
-"""Damaged memory and files: a part of what `scripts/fuzz` does, for some seconds, or minutes if GDBEXT_LONG is set."""
+"""Damaged memory and files: a part of what `scripts/fuzz` does, for some seconds; in CI and if GDBEXT_LONG is set, for three minutes."""
 
 from __future__ import annotations
 
 import json
+import os
 import random
 from collections.abc import Iterator, Sequence
 
@@ -15,7 +16,7 @@ from tests.support.fuzz_seeds import FEW, HANGS, seeds
 from tests.support.fuzzing import FileSeed, Fuzzed, Image, Seed
 
 #: Seconds for damage that is the same at each commit, and for new damage.
-FIXED, FRESH = (120.0, 60.0) if combinations.LONG else (8.0, 4.0)
+FIXED, FRESH = (120.0, 60.0) if combinations.LONG or "CI" in os.environ else (8.0, 4.0)
 
 
 @pytest.fixture(scope="module")
