@@ -30,7 +30,10 @@ _THREADS = re.compile(r"^libc\.|libpthread")
 
 
 class Prefetch:
-    """The libraries of a process that GDB reads before it attaches. GDB must have the executable already."""
+    """The libraries of a process that GDB reads before it attaches.
+
+    Nothing is read if GDB has no executable: it finds the files of the process when it has entered its mount namespace.
+    """
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
@@ -43,6 +46,8 @@ class Prefetch:
 
     def read(self) -> None:
         """Have GDB read the symbols of libraries that are probably on stacks."""
+        if not gdb.selected_inferior().progspace.filename:
+            return
         preview = Preview(self._pid)
         addresses = preview.code_addresses()
         threads: dict[str | None, int] = {}

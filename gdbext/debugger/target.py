@@ -266,7 +266,7 @@ class GdbTarget:
         return [Module(path or self.executable or "", tuple(found), not path) for path, found in sections.items()]
 
     def _open_mapped(self, path: str) -> Read | None:
-        return _open_first([_host_path(path)] if self.proc is None else [f"/proc/{self.pid}/root{path}", path])
+        return _open_first([_host_path(path)] if self.proc is None else [self.proc.mapped_file(path), path])
 
     def has_file(self, path: str) -> bool:
         return self._open_mapped(path) is not None

@@ -482,7 +482,7 @@ class ProcessTarget(DirectTarget):
 
     def _open(self, path: str) -> Read | None:
         """Open a regular file of the process's file system, or of this machine's if the first cannot be read."""
-        return self._open_here(f"/proc/{self.pid}/root{path}") or self._open_here(path)
+        return self._open_here(self._proc.mapped_file(path)) or self._open_here(path)
 
     def has_file(self, path: str) -> bool:
         return self._open(path) is not None

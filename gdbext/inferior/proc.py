@@ -514,6 +514,21 @@ class Proc:
 
     # -- files -----------------------------------------------------------------------------------------------
 
+    def mapped_file(self, path: str) -> str:
+        """The path with which a file that a mapping names is opened here.
+
+        Mappings name files from the root of the process's mount namespace. A process of `chroot` has another root,
+        to which /proc/PID/root leads (Linux 6.1 fs/proc/task_mmu.c, show_map_vma; fs/d_path.c, prepend_path).
+        """
+        above = self._root_folder
+        inside = path[len(above):] if path.startswith(f"{above}/") else path
+        return f"{self._root}/{self.pid}/root{inside}"
+
+    @cached_property
+    def _root_folder(self) -> str:
+        """The root folder of the process in its mount namespace, without a slash at the end."""
+        return (self._link(f"{self.pid}/root") or "").rstrip("/")
+
     def _link(self, path: str) -> str | None:
         try:
             return _text(os.readlink(f"{self._root}/{path}"))

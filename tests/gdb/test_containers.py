@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -89,3 +91,90 @@ def test_from_a_container_that_shares_its_processes(container: Container, option
     beside = [*container.entered("--pid"), *other.place.enter, str(other.python)]
     assert not other.place.outside(container.sample.executable).exists()
     check(container.sample, beside, container.sample.truth.pid, *options)
+
+
+#: Two threads that wait for each other's mutex, which are variables; with PADDED these have other addresses.
+ABBA = """
+#include <pthread.h>
+#include <unistd.h>
+#ifdef PADDED
+int padding[1 << 16] = {1};
+#endif
+pthread_mutex_t first = PTHREAD_MUTEX_INITIALIZER, second = PTHREAD_MUTEX_INITIALIZER;
+pthread_barrier_t both;
+static void take(pthread_mutex_t *one, pthread_mutex_t *other) {
+    pthread_mutex_lock(one);
+    pthread_barrier_wait(&both);
+    pthread_mutex_lock(other);
+}
+static void *run(void *unused) { take(&second, &first); return unused; }
+int main(void) {
+    pthread_t thread;
+    pthread_barrier_init(&both, 0, 2);
+    pthread_create(&thread, 0, run, 0);
+    take(&first, &second);
+}
+"""
+#: What takes the capabilities away with which GDB enters mount namespaces.
+POWERLESS = ("setpriv", "--bounding-set", "-sys_admin,-sys_chroot", "--inh-caps", "-sys_admin,-sys_chroot")
+
+
+def built(path: Path, *flags: str) -> Path:
+    path.parent.mkdir(exist_ok=True)
+    source = path.with_suffix(".c")
+    source.write_text(ABBA)
+    subprocess.run(["gcc", "-pthread", *flags, "-o", path, source], check=True)
+    return path
+
+
+def check_abba(command: Sequence[str | Path], *ways: Sequence[str]) -> None:
+    """Run a program that hangs; each way to report names its locks."""
+    with subprocess.Popen(command) as process:
+        try:
+            samples.wait_until(lambda: both_wait(process.pid), "the deadlock")
+            for way in ways:
+                ran = subprocess.run([*way[1:], sys.executable, "-m", "gdbext", "report", "--json", str(process.pid),
+                                      *(("--gdb", "gdb") if way[0] == "gdb" else ("--no-gdb",))], env=environment(),
+                                     cwd="/", text=True, capture_output=True, timeout=120, check=False)
+                assert ran.returncode == 1, ran.stderr
+                document = json.loads(ran.stdout)
+                assert {lock["name"].split()[0] for lock in document["locks"]} == {"first", "second"}, way
+                assert document["target"]["libc"].startswith("glibc "), way
+        finally:
+            process.kill()
+
+
+def both_wait(pid: int) -> bool:
+    """Whether both threads of a process are in futex()."""
+    calls = [(task / "syscall").read_text().split()[0] for task in Path(f"/proc/{pid}/task").iterdir()]
+    return calls == ["202", "202"]
+
+
+def test_executable_that_has_another_file_under_its_name_here(tmp_path: Path) -> None:
+    """GDB read the file of this machine, so variables had wrong addresses."""
+    own = built(tmp_path / "program", "-no-pie")
+    other = built(tmp_path / "inside" / "program", "-no-pie", "-DPADDED")
+    os.utime(own, (0, 0))
+    command: list[str | Path] = [
+        "unshare", "--mount", "sh", "-c", 'mount --bind "$1" "$2" && exec "$2"', "sh", other, own]
+    if subprocess.run([*command[:2], "true"], check=False, capture_output=True).returncode:
+        pytest.skip("no mount namespace can be made here")
+    check_abba(command, ("no-gdb",), ("gdb",), ("gdb", *POWERLESS))
+
+
+def test_program_with_another_root_folder(tmp_path: Path) -> None:
+    """Mappings name its files from the root of its mount namespace, as those of a container of `buildah` do."""
+    tree = tmp_path / "tree"
+    program = built(tree / "program")
+    listed = subprocess.run(["ldd", program], check=True, capture_output=True, text=True).stdout
+    for library in (word for word in listed.split() if word.startswith("/")):
+        (tree / library[1:]).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(library, tree / library[1:])
+    if subprocess.run(["chroot", "/", "true"], check=False, capture_output=True).returncode:
+        pytest.skip("chroot is not permitted here")
+    command: list[str | Path] = [
+        "unshare", "--mount", "sh", "-c", 'mount --bind "$1" /mnt && exec chroot /mnt /program', "sh", tree]
+    if subprocess.run([*command[:2], "true"], check=False, capture_output=True).returncode:
+        pytest.skip("no mount namespace can be made here")
+    check_abba(command, ("no-gdb",), ("gdb",), ("gdb", *POWERLESS))
+    check_abba(["chroot", tree, "/program"], ("no-gdb",), ("gdb",))

@@ -1,4 +1,7 @@
-"""Damaged memory and files: a part of what `scripts/fuzz` does, for some seconds; in CI and if GDBEXT_LONG is set, for three minutes."""
+"""Damaged memory and files: a part of what `scripts/fuzz` does, for some seconds.
+
+In CI, and if GDBEXT_LONG is set, for three minutes.
+"""
 
 from __future__ import annotations
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import shutil
+import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 from gdbext.launcher.proc_files import process_name, status_field
@@ -15,13 +19,25 @@ from gdbext.render.escape import fits_in_command, printable
 _MAX_NAMED = 3
 
 
-def prepare_process(pid: int, sysroot: Path | None = None) -> Preparation:
+def prepare_process(pid: int, files: contextlib.ExitStack, sysroot: Path | None = None) -> Preparation:
     """Prepare a GDB to open a process and its files.
 
+    :param files: removes temporary files.
     :raises Unreadable: there is no such process, or it cannot be traced.
     """
     check_process(pid)
     executable = _executable_of(pid)
+    found = _prepare_files(pid, executable, sysroot)
+    if executable is None or not _is_mistaken(executable):
+        return found
+    if found == Preparation(executable=executable):
+        return Preparation()  # GDB enters the mount namespace, and then finds the executable itself
+    # GDB would also compare the executable with the other file, and load that
+    return replace(found, settings=("set exec-file-mismatch off", *found.settings), temporary=True,
+                   executable=_copied(executable, files))
+
+
+def _prepare_files(pid: int, executable: str | None, sysroot: Path | None) -> Preparation:
     if sysroot is not None:
         root = str(sysroot.absolute())
         if not fits_in_command(root):
@@ -35,6 +51,33 @@ def prepare_process(pid: int, sysroot: Path | None = None) -> Preparation:
         return Preparation(executable=executable)
     return Preparation((f"set sysroot /proc/{pid}/root",), executable=executable,
                        notes=(f"files of another container, read through /proc/{pid}/root",))
+
+
+def _is_mistaken(name: str) -> bool:
+    """Whether GDB would read another file: it resolves links by their text, also those of /proc that lead elsewhere.
+
+    Source: GDB 13.1 gdb/symfile.c, symfile_bfd_open; gdbsupport/pathstuff.cc, gdb_realpath.
+    """
+    other = os.path.realpath(name)
+    try:
+        return not os.path.samefile(other, name)
+    except OSError:  # there is no other file
+        return False
+
+
+def _copied(name: str, files: contextlib.ExitStack) -> str:
+    """A copy of an executable, under its name in a temporary folder.
+
+    :raises Unreadable: there is no room for it.
+    """
+    folder = files.enter_context(tempfile.TemporaryDirectory(prefix="gdbext-"))
+    copy = os.path.join(folder, os.path.basename(os.path.realpath(name)))
+    try:
+        shutil.copyfile(name, copy)
+    except OSError as error:
+        raise Unreadable(f"{printable(name)} cannot be copied: {error.strerror}",
+                         f"make room in {tempfile.gettempdir()}, or read the process without GDB: --no-gdb") from None
+    return copy
 
 
 def _executable_of(pid: int) -> str | None:

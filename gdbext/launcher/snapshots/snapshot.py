@@ -249,7 +249,9 @@ def prepared(target: Target, options: Options) -> Iterator[Preparation]:
     :raises Unreadable: the target cannot be read.
     """
     if target.pid is not None:
-        yield replace(prepare_process(target.pid, options.sysroot), is_anothers=process_is_anothers(target.pid))
+        with contextlib.ExitStack() as files:
+            yield replace(prepare_process(target.pid, files, options.sysroot),
+                          is_anothers=process_is_anothers(target.pid))
         return
     assert target.core is not None
     with prepare_core(target.core, target.executable, options.sysroot, options.search) as preparation:

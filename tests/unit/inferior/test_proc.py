@@ -420,3 +420,16 @@ def test_names_of_mapped_files_may_separate_lines(fake: FakeProc) -> None:
     fake.write(f"{fake.pid}/maps", "1000-2000 r-xp 00000000 fe:00 5    /tmp/lib\\012a.so\n"
                                    "3000-4000 r--p 00000000 fe:00 6    /tmp/\u2028b\x0c\x85.so\n")
     assert [region.path for region in fake.proc().regions()] == ["/tmp/lib\na.so", "/tmp/\u2028b\x0c\x85.so"]
+
+
+# -- files ----------------------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize(("root", "path", "expected"), [
+    ("/", "/usr/lib/libc.so.6", "/usr/lib/libc.so.6"), (None, "/usr/lib/libc.so.6", "/usr/lib/libc.so.6"),
+    ("/srv/tree", "/srv/tree/usr/lib/libc.so.6", "/usr/lib/libc.so.6"), ("/srv/tree", "/srv/tree2/x", "/srv/tree2/x"),
+    ("/srv/tree", "/usr/lib/libc.so.6", "/usr/lib/libc.so.6")])
+def test_mapped_file_is_opened_in_the_root_of_the_process(fake: FakeProc, root: str | None, path: str,
+                                                          expected: str) -> None:
+    if root is not None:
+        os.symlink(root, fake.root / "100" / "root")
+    assert fake.proc().mapped_file(path) == f"{fake.root}/100/root{expected}"
