@@ -46,6 +46,17 @@ def make(home: Path, python: Path, crashed: bool) -> list[tuple[Path, Path]]:
     return made
 
 
+def link(kinds: Sequence[tuple[Path, Path]], folder: Path, number: int) -> list[tuple[Path, Path]]:
+    """Fill a new folder with cores of all kinds in turn, and return them with their executables."""
+    folder.mkdir()
+    targets = []
+    for index in range(number):
+        core, executable = kinds[index % len(kinds)]
+        os.link(core, folder / f"core.{index}")
+        targets.append((folder / f"core.{index}", executable))
+    return targets
+
+
 def by_hand(gdb: str, targets: Sequence[tuple[Path, Path]], jobs: int) -> None:
     """One GDB for each core."""
     def one(target: tuple[Path, Path]) -> None:
@@ -85,30 +96,32 @@ def main() -> None:
     parser.add_argument("--gdb", default=os.environ.get("GDBEXT_GDB", "gdb"))
     parser.add_argument("--python", type=Path, default=Path(sys.executable), help="of the deadlocked program")
     parser.add_argument("--hangs", action="store_true", help="no crashes among the cores")
+    parser.add_argument("--sample", type=int, help="how many cores a GDB for each core reads (default: all)")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="gdbext-bench-") as folder:
         home = Path(folder)
         kinds = make(home, options.python, not options.hangs)
-        many = home / "cores"
-        many.mkdir()
-        targets = []
-        for number in range(options.cores):
-            core, executable = kinds[number % len(kinds)]
-            os.link(core, many / f"core.{number}")
-            targets.append((many / f"core.{number}", executable))
+        targets = link(kinds, home / "cores", options.cores)
+        sample = link(kinds, home / "sample", options.sample or options.cores)
         size = sum(core.stat().st_size for core, _ in targets) / len(targets) / (1 << 20)
-        print(f"{options.cores} cores of {len(kinds)} kinds, {size:.1f} MiB on average, {options.jobs} at a time")
-        argv = [sys.executable, "-m", "gdbext", "triage", str(many), "--json", "--jobs", str(options.jobs), "--state",
-                str(home / "state")]
-        ways = {"triage --gdb": [*argv, "--gdb", options.gdb], "triage --no-gdb": [*argv, "--no-gdb"], "triage": argv}
+        print(f"{options.cores} cores of {len(kinds)} kinds, {size:.1f} MiB on average, {options.jobs} at a time; "
+              f"a GDB each reads {len(sample)} of them")
+        begins = [sys.executable, "-m", "gdbext", "triage"]
+        more = ["--json", "--jobs", str(options.jobs), "--state", str(home / "state")]
+        argv = [*begins, str(home / "cores"), *more]
+        ways = {"triage --gdb": [*begins, str(home / "sample"), *more, "--gdb", options.gdb],
+                "triage --no-gdb": [*argv, "--no-gdb"], "triage": argv}
+        times = options.cores / len(sample)
         hand: list[tuple[float, float, float]] = []
         found: dict[str, list[tuple[float, float, float]]] = {"by hand": hand, **{way: [] for way in ways}}
         for _ in range(options.rounds):
             begin, before = time.monotonic(), children()
-            by_hand(options.gdb, targets, options.jobs)
-            hand.append((time.monotonic() - begin, children() - before, 0.0))
+            by_hand(options.gdb, sample, options.jobs)
+            hand.append(((time.monotonic() - begin) * times, (children() - before) * times, 0.0))
             for way, command in ways.items():
-                found[way].append(triage(command))
+                seconds, cpu, peak = triage(command)
+                of_all = times if way == "triage --gdb" else 1
+                found[way].append((seconds * of_all, cpu * of_all, peak))
     print(f"{'':<16} {'time':>9} {'CPU time':>10} {'cores/s':>8} {'to by hand':>11} {'largest process':>16}")
     for way, rounds in found.items():
         seconds, cpu, peak = (statistics.median(values) for values in zip(*rounds))

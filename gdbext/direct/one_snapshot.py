@@ -75,10 +75,19 @@ def _of_core(request: Request, core: str) -> dict[str, Any]:
         snapshot = take_snapshot(target, request.object_names, budget)
         report = with_crash(snapshot, snapshot.judged_report(lambda thread: True))
     left_out = target.left_out()
-    if request.may_defer and (left_out - NOT_MORE or not target.is_usual):
+    if request.may_defer and (left_out - NOT_MORE - _not_of_the_cause(report) or not target.is_usual):
         return {"left_out": sorted(left_out)}
     return _answer(request, report, snapshot.incomplete, left_out,
                    source_of_core(target.core_file, lambda: target.written))
+
+
+def _not_of_the_cause(report: Report) -> frozenset[str]:
+    """What is left out and does not explain the end of a program: another process ended it, often because it hangs.
+
+    The thread that gets such a signal is any thread, so its native variables are not worth a GDB.
+    """
+    sender = report.crash.fault.sender if report.crash is not None else None
+    return frozenset() if sender is None or sender[0] == report.target.pid else frozenset(("variables",))
 
 
 def _of_process(request: Request, pid: int) -> dict[str, Any]:

@@ -160,6 +160,8 @@ class LineTable:
         # GDB drops rows that repeat a line which has several blocks
         block = blocks = False
         last = (0, 0)
+        # GDB ignores a row of another file that begins no statement where one has begun
+        last_address, has_statement = -1, 0
         start, count, end = 0, 0, len(data)
         cursor = DwarfCursor(data, 0)
         while at < end:
@@ -226,7 +228,11 @@ class LineTable:
                 at = cursor.at
                 continue
             block = False
-            if not blocks or last != (file, line):
+            if address != last_address:
+                last_address, has_statement = address, 0
+            is_ignored = has_statement > is_statement and file != last[0]
+            has_statement |= is_statement
+            if not is_ignored and (not blocks or last != (file, line)):
                 addresses.append(address)
                 files.append(file)
                 lines.append(line | is_statement)

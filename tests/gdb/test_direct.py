@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
+import struct
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -52,6 +54,8 @@ CRASHES = {"wild": "3.11", "fatal": "3.11", "terminate": "3.11", "underflow": "3
            "no-gil": "3.13", "released": "3.13", "handle": "3.11", "race": "3.13t"}
 #: Cases of which GDB writes the core, of the running program.
 OF_GCORE = ("abba-stripped", "rapids-3.13", "pylocks", "inlined")
+#: The code of a signal that kill(2) sent. Source: Linux 6.1 include/uapi/asm-generic/siginfo.h.
+_SI_USER = 0
 
 
 @dataclass(frozen=True)
@@ -154,21 +158,36 @@ def test_core_is_read_without_gdb_where_gdb_adds_nothing(hang: Path, tmp_path: P
     assert marker.exists()
 
 
-def test_target_with_debug_information_is_read_without_gdb(path_without_gdb: str, tmp_path: Path) -> None:
-    """A GDB that cannot run stands in for GDB. A core of the kernel has a signal, for which GDB shows variables."""
+def test_target_with_debug_information_is_read_without_gdb(tmp_path: Path) -> None:
+    """A GDB that cannot run stands in for GDB. The kernel's core has a signal that another process sent."""
     gdb = tmp_path / "gdb"
     gdb.write_text("#!/bin/sh\nexit 1\n")
     gdb.chmod(0o755)
     path = f"{tmp_path}:{os.environ['PATH']}"
     with samples.abba("mutex", tmp_path) as sample:
-        assert_has_lines(run("report", str(sample.pid), "--json", PATH=path, GDBEXT_GDB="").document())
-        assert_has_lines(run("report", cores.gdb_core(sample), "--json", PATH=path, GDBEXT_GDB="").document())
+        live, core = (run("report", target, "--json", PATH=path, GDBEXT_GDB="").document()
+                      for target in (str(sample.pid), cores.gdb_core(sample)))
+        killed = run("report", cores.kernel_core(sample), "--json", PATH=path, GDBEXT_GDB="").document()
+    for document in (live, core, killed):
+        frames = [frame for thread in document["threads"] for frame in thread["stack"]]
+        assert any(frame["file"] and frame["file"].endswith("abba.c") and frame["line"] for frame in frames)
+        assert document["verdict"]["kind"] == "deadlock"
+    assert live["problems"] == core["problems"] == []
+    # the variables of a thread that happened to get the signal
+    assert killed["crash"]["fault"]["kind"] == "sent"
+    assert [problem["why_code"]["arguments"]["lacks"] for problem in killed["problems"]] == [["variables"]]
 
 
-def assert_has_lines(document: Json) -> None:
-    frames = [frame for thread in document["threads"] for frame in thread["stack"]]
-    assert any(frame["file"] and frame["file"].endswith("abba.c") and frame["line"] for frame in frames)
-    assert document["problems"] == []
+def test_core_of_a_process_that_killed_itself_is_left_to_gdb(tmp_path: Path) -> None:
+    """Its own code decided to end, so the variables of that code may explain why."""
+    with samples.abba("mutex", tmp_path) as sample:
+        core = cores.kernel_core(sample)
+    assert "document" in read_directly(core, may_defer=True)
+    by_us, by_itself = (struct.pack("<iii4xI", signal.SIGABRT, 0, _SI_USER, pid) for pid in (os.getpid(), sample.pid))
+    contents = core.read_bytes()
+    assert by_us in contents
+    core.write_bytes(contents.replace(by_us, by_itself))
+    assert read_directly(core, may_defer=True) == {"left_out": ["variables"]}
 
 
 @pytest.mark.parametrize("story", CRASHES)

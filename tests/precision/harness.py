@@ -47,13 +47,23 @@ import subprocess
 import tempfile
 import time
 import zlib
+from argparse import Namespace
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from gdbext.commands.base import Result
+from gdbext.commands.py_deadlocks import COMMAND
+from gdbext.direct import symbols
+from gdbext.direct.core import CoreTarget
 from gdbext.direct.unmoved import read_unmoved
+from gdbext.inferior.budget import Budget
+from gdbext.launcher.snapshots.cores import prepare_core
 from gdbext.schema.write import document
+from gdbext.snapshot import take_snapshot
 from tests.support import clang, combinations, debian_packages, gdb_session, interpreters, samples
 from tests.support.samples import PATIENCE, wait_until
 
@@ -357,8 +367,8 @@ def look_live(target: Running) -> Json:
     return _one_look(["-p", str(target.pid)], target.symbols)
 
 
-def look_at_core(target: Running) -> Json:
-    """One snapshot of a core of a process that may end.
+def look_at_core(target: Running) -> tuple[Json, Json, set[str]]:
+    """Snapshots of a core of a process that may end: by GDB, and as `look_without_gdb`.
 
     The kernel writes it if it leaves cores in the process's directory, otherwise GDB.
     """
@@ -373,7 +383,8 @@ def look_at_core(target: Running) -> Json:
         found = sorted(target.directory.glob(f"{pattern.partition('%')[0]}*"))
         assert len(found) == 1, f"which is the core? {found}"
         path = found[0]
-    return _look_at_file(target, path)
+    without = _look_at_core_without_gdb(target, path)
+    return (_look_at_file(target, path), *without)
 
 
 def look_at_gcore(target: Running) -> Json:
@@ -404,11 +415,35 @@ def _one_look(gdb_args: list[str | Path], symbols: bool) -> Json:
     return session.document(0)
 
 
-def look_without_gdb(target: Running) -> tuple[Json, bool]:
-    """One snapshot of a process without GDB, and whether GDB might prove more holders by machine code."""
-    process, report, _ = read_unmoved(target.pid)
-    parts = ("threads", "locks", "deadlocks", "tasks", "greenlets")
-    return document(report, parts), "instructions" in process.left_out()
+def look_without_gdb(target: Running) -> tuple[Json, set[str]]:
+    """One snapshot of a process without GDB, and what it leaves out."""
+    with _symbols_as_gdb(target):
+        process, report, _ = read_unmoved(target.pid)
+        assert COMMAND.confirmed is not None
+        return _document(COMMAND.confirmed(report)), process.left_out()
+
+
+def _look_at_core_without_gdb(target: Running, core: Path) -> tuple[Json, set[str]]:
+    with (_symbols_as_gdb(target), prepare_core(core, Path(target.executable), None, ()) as prepared,
+          Budget(60) as budget):
+        assert prepared.core is not None
+        read = CoreTarget(prepared.core, prepared.executable, prepared.places)
+        made = COMMAND.run(take_snapshot(read, True, budget), Namespace(), ())
+        return _document(made), read.left_out()
+
+
+def _document(made: Result) -> Json:
+    answer: Json = json.loads(json.dumps(document(made.report, made.parts)))
+    return answer
+
+
+@contextlib.contextmanager
+def _symbols_as_gdb(target: Running) -> Iterator[None]:
+    """Without separate debug files where GDB does without them."""
+    with pytest.MonkeyPatch.context() as patch:
+        if not target.symbols:
+            patch.setattr(symbols, "DEBUG_FOLDER", "/nonexistent")
+        yield
 
 
 def looks_at(target: Running, number: int) -> Iterator[Json]:

@@ -19,6 +19,7 @@ from tests.precision.harness import (
     Score,
 )
 from tests.support import combinations
+from tests.support.documents import unexplained
 
 PROGRAMS = harness.programs()
 CASES = [pytest.param(program, python, id=f"{program.name}-{python}") for program in PROGRAMS
@@ -37,15 +38,16 @@ def test_verdict(
     program: Program, python: str, tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
     score = Score(program.name, python, program.expect)
+    differing: list[str] = []
     with harness.running(program, python, tmp_path) as target:
         roles = {tid: role for role, tid in target.threads.items()}
         if program.expect != "healthy":
             target.wait_until_stuck()
         looks = LONG_LOOKS_WITHOUT_GDB if combinations.LONG else LOOKS_WITHOUT_GDB
         for _ in range(looks if program.expect == "healthy" else 1):
-            document, needs_gdb = harness.look_without_gdb(target)
+            document, left_out = harness.look_without_gdb(target)
             verdict, why = harness.judge(program, roles, document)
-            if verdict != harness.SILENT or not needs_gdb:
+            if verdict != harness.SILENT or "instructions" not in left_out:
                 score.add("live", verdict, why)
         if program.expect == "healthy":
             for document in harness.looks_at(target, LONG_LOOKS if combinations.LONG else LOOKS):
@@ -55,9 +57,18 @@ def test_verdict(
             if program.core:
                 score.add("core", *harness.judge(program, roles, harness.look_at_gcore(target)))
         else:
-            score.add("live", *harness.judge(program, roles, harness.look_live(target)))
+            # nothing moves, so both readers see the same
+            by_gdb = harness.look_live(target)
+            score.add("live", *harness.judge(program, roles, by_gdb))
+            differing += [f"live{line}" for line in unexplained(program.name, by_gdb, document, left_out)]
             # GDB has just detached
             target.wait_until_stuck(0.1)
-            score.add("core", *harness.judge(program, roles, harness.look_at_core(target)))
+            by_gdb, document, left_out = harness.look_at_core(target)
+            score.add("core", *harness.judge(program, roles, by_gdb))
+            verdict, why = harness.judge(program, roles, document)
+            if verdict != harness.SILENT or "instructions" not in left_out:
+                score.add("core", verdict, why)
+            differing += [f"core{line}" for line in unexplained(program.name, by_gdb, document, left_out)]
     record_property("precision", json.dumps(asdict(score)))
     assert harness.unexpected(program, score) == [], f"{program.name}: {'; '.join(score.why)}"
+    assert differing == [], "the report without GDB is another one"

@@ -2,11 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Collection, Iterator
 from typing import Any
 
 Json = Any
 
+#: Differences that remain, as (program, pattern of the whole line of `differences`, reason). Each line needs a row.
+EXPLAINED = (
+    # the linker's table has both names for one address
+    ("gil_dl_iterate_phdr", r"\.threads\[\d+\]\.parts\[\d+\]\.text: "
+     r"'ctypes call of __dl_iterate_phdr\(\)' \| 'ctypes call of dl_iterate_phdr\(\)'$",
+     "GDB takes either of two names of one function, and not always the same"),
+    # the debug information has no return types and spells templates otherwise than the demangler
+    ("pybind11_static", r".*(why|why_code\.arguments\.function): "
+     r"'(.* )?pybind11::detail::function_ref<.*\| '(.* )?pybind11::object pybind11::detail::function_ref<",
+     "GDB makes the name of an instance of a template from the debug information, we from the symbol"),
+    ("pybind11_static", r"\.threads\[\d+\]\.parts: .*pybind11 ",
+     "as above: other frames have a name of pybind11"),
+)
+#: What is left out if a whole stack is missing, or what code proves; the launcher then asks GDB.
+_NEEDS_GDB = frozenset(("frames", "instructions"))
 #: Members of native frames that only GDB knows.
 _ONLY_GDB = ("locals",)
 
@@ -37,3 +53,15 @@ def differences(by_gdb: Json, direct: Json, path: str = "") -> Iterator[str]:
             yield from differences(one, other, f"{path}[{index}]")
     elif by_gdb != direct:
         yield f"{path}: {by_gdb!r:.200} | {direct!r:.200}"
+
+
+def unexplained(program: str, by_gdb: Json, direct: Json, left_out: Collection[str]) -> list[str]:
+    """The differences of two documents of one program that no row of `EXPLAINED` explains.
+
+    :param left_out: what the second one leaves out; if the launcher would ask GDB for that, nothing is compared.
+    """
+    if not _NEEDS_GDB.isdisjoint(left_out):
+        return []
+    return [line for line in differences(comparable(by_gdb), comparable(direct))
+            if not line.startswith((".target.paused", ".target.time"))  # taken one after the other
+            and not any(name == program and re.match(pattern, line, re.DOTALL) for name, pattern, _ in EXPLAINED)]
