@@ -9,32 +9,37 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 
-from gdbext import model
-from gdbext.errors import BadDocument, GdbextError
-from gdbext.launcher.snapshots.snapshot import Options, Target, take_snapshot
+import gdbext.model
+from gdbext.errors import BadDocument
+from gdbext.launcher.snapshots.snapshot import Options, Snapshot, Target, take_snapshot
 from gdbext.launcher.status import NO_GDB, NoGdb, Unreadable, status_of
 from gdbext.model.verdict import Verdict
-from gdbext.render.style import PLAIN
-from gdbext.render.text import TextRenderer
+from gdbext.render.shown import Shown
 from gdbext.schema.read import read_document
-from gdbext.schema.write import as_json
 from gdbext.verdict.judge import verdict_of
-
-#: All parts of a document.
-_PARTS = ("runtimes", "threads", "locks", "deadlocks", "tasks", "crash", "problems")
 
 
 class Report:
     """A report on a process or core; ``str(report)`` is its text.
 
-    The text of a report from JSON has no source lines.
-
-    :ivar model: the report as values, see `gdbext.model.Report`.
+    :ivar problem: why the report lacks a part, or the verdict is not known; None if it has all.
+    :ivar hint: what to do about that; None if there is nothing.
+    :ivar paused: for how long the process was paused, in seconds; None for a core, and if that is not known.
+    :ivar notes: names of files that were used in place of others, one line each.
     """
 
-    def __init__(self, values: model.Report, text: str | None = None) -> None:
-        self.model = values
-        self._text = text
+    def __init__(self, snapshot: Snapshot) -> None:
+        assert snapshot.document is not None
+        self.problem, self.hint = snapshot.problem, snapshot.hint
+        self.paused, self.notes = snapshot.stopped, snapshot.notes
+        self._snapshot, self._document = snapshot, snapshot.document
+
+    @property
+    def model(self) -> gdbext.model.Report:
+        """The report as values, see `gdbext.model.Report`."""
+        made = self._snapshot.report
+        assert made is not None
+        return made
 
     @property
     def verdict(self) -> Verdict:
@@ -44,33 +49,70 @@ class Report:
     @property
     def status(self) -> int:
         """The exit status of ``gdbext report`` for this report."""
-        return status_of(self.model)
+        return self._snapshot.status
 
     def to_json(self) -> str:
         """The document of schema ``gdbext/1`` on one line."""
-        return as_json(self.model, _PARTS)
+        return json.dumps(self._document)
 
     @classmethod
     def from_json(cls, text: str) -> Report:
-        """The report that a document of schema ``gdbext/1`` describes.
+        """The report that a document of schema ``gdbext/1`` describes. Its text has no source lines.
 
         :raises gdbext.errors.BadDocument: it is not one.
         """
+        # the verb `report` needs none of these
+        from gdbext.render.dot import as_dot
+        from gdbext.render.style import PLAIN
+        from gdbext.render.text import TextRenderer
+
         try:
             document = json.loads(text)
         except (ValueError, RecursionError) as error:
             raise BadDocument(f"it is not JSON: {error}") from None
-        return cls(read_document(document))
+        made = read_document(document)
+        said = TextRenderer(made, PLAIN, lambda path, line: None).threads(None, False, "full")
+        return cls(Snapshot(made.target.command_line or "report", document, said, as_dot(made), made.target.paused, 0.0,
+                            None, None, status_of(made)))
 
     def __str__(self) -> str:
-        if self._text is None:
-            self._text = TextRenderer(self.model, PLAIN, lambda path, line: None).threads(None, False, "full")
-        return self._text
+        return self._snapshot.text
+
+    def to_dot(self) -> str:
+        """The wait-for graph for Graphviz."""
+        return self._snapshot.dot
+
+    def to_html(self, title: str | None = None) -> str:
+        """A page for browsers.
+
+        :raises gdbext.errors.MissingLibrary: there is no Jinja2.
+        """
+        from gdbext.render.html import html_page
+
+        return html_page([self.shown()], title or f"gdbext: {self._snapshot.target}")
+
+    def shown(self) -> Shown:
+        """The report as a part of a page for browsers."""
+        return self._snapshot.for_page()
+
+
+def report_on(target: Target, options: Options) -> Report:
+    """Report on a target; `report` and the verb of that name call this.
+
+    :raises gdbext.errors.GdbextError: there is no report; an `Unreadable` has the time for which it was paused.
+    """
+    seen = take_snapshot(target, options)
+    if seen.document is not None:
+        return Report(seen)
+    if seen.status == NO_GDB:
+        raise NoGdb(seen.problem or "no GDB", seen.hint or "")
+    raise Unreadable(seen.problem or "no answer", seen.hint or "", seen.stopped, seen.notes)
 
 
 def report(target: int | str | os.PathLike[str], *, executable: Path | None = None, gdb: str | None = None,
            timeout: float = 60.0, sysroot: Path | None = None, search: Sequence[Path] = (), debuginfod: bool = False,
-           object_names: bool = True, without_gdb: bool = False, may_stop: bool = True,
+           each: bool = False, stacks: str = "full", colour: bool = False, width: int | None = None,
+           object_names: bool = True, values_of_others: bool = True, without_gdb: bool = False, may_stop: bool = True,
            max_pause: float = 10.0) -> Report:
     """Report on a process or a core, as ``gdbext report`` does.
 
@@ -81,20 +123,22 @@ def report(target: int | str | os.PathLike[str], *, executable: Path | None = No
     :param sysroot: the folder that has the target's files under their own paths.
     :param search: folders with files of the core.
     :param debuginfod: whether GDB may ask servers for symbols.
+    :param each: whether the text shows threads with the same stack one by one.
+    :param stacks: how much of each stack the text shows: ``full``, ``top`` or ``none``.
+    :param colour: whether the text is coloured.
+    :param width: the maximum width of a line of the text, in columns; None: unlimited.
     :param object_names: whether objects with locks are named by one of their values.
+    :param values_of_others: whether a report on another user's target has values of variables and such names.
     :param without_gdb: whether the target is read without GDB in any case.
     :param may_stop: whether, without GDB, threads may be stopped for a moment.
     :param max_pause: how long a process may be paused, in seconds.
     :raises gdbext.errors.GdbextError: there is no report.
     """
     named = Target(pid=target) if isinstance(target, int) else Target(core=Path(target), executable=executable)
-    seen = take_snapshot(named, Options(gdb=gdb, timeout=timeout, sysroot=sysroot, search=tuple(search),
-                                        debuginfod=debuginfod, object_names=object_names, values_of_others=True,
-                                        without_gdb=without_gdb, may_stop=may_stop, max_pause=max_pause))
-    if seen.report is None:
-        error: type[GdbextError] = NoGdb if seen.status == NO_GDB else Unreadable
-        raise error(seen.problem or "no answer", seen.hint or "")
-    return Report(seen.report, seen.text)
+    return report_on(named, Options(
+        gdb=gdb, timeout=timeout, sysroot=sysroot, search=tuple(search), debuginfod=debuginfod, each=each,
+        stacks=stacks, colour=colour, width=width, object_names=object_names, values_of_others=values_of_others,
+        without_gdb=without_gdb, may_stop=may_stop, max_pause=max_pause))
 
 
 def install_signal(number: signal.Signals, directory: str | os.PathLike[str]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from gdbext.errors import GdbextError
 from gdbext.model import Report
@@ -38,7 +38,15 @@ def worst(statuses: Iterable[int]) -> int:
 
 
 class Unreadable(GdbextError):
-    """The target cannot be read: no such process, no right to trace it, not a core."""
+    """The target cannot be read: no such process, no right to trace it, not a core.
+
+    :param paused: for how long the process was paused, in seconds; None if it is not known.
+    :param notes: names of files that were used in place of others, one line each.
+    """
+
+    def __init__(self, message: str, hint: str = "", paused: float | None = None, notes: Sequence[str] = ()) -> None:
+        super().__init__(message, hint)
+        self.paused, self.notes = paused, notes
 
 
 class NoGdb(GdbextError):

@@ -26,6 +26,17 @@ def test_report_of_a_process(native: Sample) -> None:
     assert {thread.lwp for thread in made.model.threads} == set(native.tids())
     assert "DEADLOCK: 2 threads wait for each other" in str(made)
     assert gdb_session.violations(json.loads(made.to_json())) == []
+    assert made.problem is None
+    assert made.paused == made.model.target.paused
+    assert made.to_dot().startswith("digraph gdbext {")
+    assert "<title>gdbext: hang</title>" in made.to_html("gdbext: hang")
+
+
+def test_text_is_as_the_options_want_it(native: Sample) -> None:
+    plain, brief = (str(gdbext.report(native.pid, stacks=stacks)) for stacks in ("full", "none"))
+    assert "main () in abba" in plain.partition("\nThreads:\n")[2]
+    assert "main () in abba" not in brief.partition("\nThreads:\n")[2]
+    assert "\x1b[1;31mDEADLOCK\x1b[0m" in str(gdbext.report(native.pid, colour=True))
 
 
 def test_report_of_a_core_survives_json(kernel_core: tuple[Path, Sample]) -> None:
@@ -33,6 +44,7 @@ def test_report_of_a_core_survives_json(kernel_core: tuple[Path, Sample]) -> Non
     again = gdbext.Report.from_json(made.to_json())
     assert again.to_json() == made.to_json()
     assert again.verdict == made.verdict
+    assert again.to_dot() == made.to_dot()
     assert again.status == 1
     assert "DEADLOCK: 2 threads wait for each other" in str(again)
 

@@ -168,7 +168,8 @@ def test_the_launcher_runs_without_gdb() -> None:
                 "gdbext.model.verdict", "gdbext.narrate",
                 "gdbext.narrate.classes", "gdbext.narrate.cluster", "gdbext.narrate.frames", "gdbext.narrate.names",
                 "gdbext.narrate.processes", "gdbext.narrate.reasons", "gdbext.narrate.verdict", "gdbext.narrate.words",
-                "gdbext.record", "gdbext.render.escape", "gdbext.render.html", "gdbext.render.output_file",
+                "gdbext.record", "gdbext.render.dot", "gdbext.render.escape", "gdbext.render.html",
+                "gdbext.render.output_file",
                 "gdbext.render.plain_text", "gdbext.render.shown", "gdbext.render.style", "gdbext.render.text",
                 "gdbext.schema.read", "gdbext.schema.write", "gdbext.verdict.graph", "gdbext.verdict.judge"}, module
 

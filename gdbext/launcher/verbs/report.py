@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from typing import NamedTuple
 
-from gdbext.errors import UsageError
+from gdbext.errors import GdbextError, UsageError
+from gdbext.launcher.api import Report, report_on
 from gdbext.launcher.cli import (
     add_output,
     add_snapshot_options,
@@ -16,10 +18,11 @@ from gdbext.launcher.cli import (
 from gdbext.launcher.output import say, write, write_file
 from gdbext.launcher.pager import write_report
 from gdbext.launcher.snapshots.progress import Progress
-from gdbext.launcher.snapshots.snapshot import Snapshot, take_snapshot
-from gdbext.launcher.status import NO_GDB, worst
+from gdbext.launcher.snapshots.snapshot import Options, Target
+from gdbext.launcher.status import NO_ANSWER, NO_GDB, NoGdb, Unreadable, worst
 from gdbext.launcher.targets import add_target, parse_targets
-from gdbext.render.escape import concatenated, joined, json_line
+from gdbext.render.escape import cleaned, concatenated, joined
+from gdbext.render.shown import Shown
 
 NAME = "report"
 ALIASES = ("dump",)
@@ -65,13 +68,14 @@ def run(options: argparse.Namespace) -> int:
         return family.run(options)
     targets, how = parse_targets(options), parse_options(options)
     progress = Progress(len(targets), name="gdbext report") if len(targets) > 1 else None
-    found: list[Snapshot] = []
+    found: list[Result] = []
     try:
         for target in targets:
-            found.append(take_snapshot(target, how))
+            found.append(_report(target, how))
+            error = found[-1].error
             if progress is not None:
-                progress.advance(found[-1].document is None)
-            if found[-1].status == NO_GDB:
+                progress.advance(error is not None)
+            if isinstance(error, NoGdb):
                 break
     except KeyboardInterrupt:
         _write(found, options)
@@ -80,30 +84,57 @@ def run(options: argparse.Namespace) -> int:
         if progress is not None:
             progress.clear()
     _write(found, options)
-    return worst(seen.status for seen in found)
+    return worst(each.report.status if each.report is not None else NO_GDB if isinstance(each.error, NoGdb)
+                 else NO_ANSWER for each in found)
 
 
-def _write(found: Sequence[Snapshot], options: argparse.Namespace) -> None:
+class Result(NamedTuple):
+    """A target with its report, or the reason why there is none."""
+
+    target: Target
+    report: Report | None
+    error: GdbextError | None
+
+
+def _report(target: Target, how: Options) -> Result:
+    try:
+        return Result(target, report_on(target, how), None)
+    except GdbextError as error:
+        return Result(target, None, error)
+
+
+def _write(found: Sequence[Result], options: argparse.Namespace) -> None:
     """Write the reports, and lines about how they were made."""
-    read = [seen for seen in found if seen.document is not None]
+    read = [each.report for each in found if each.report is not None]
     if options.json:
-        write(concatenated(json_line(seen.document) for seen in read))
+        write(concatenated(cleaned(report.to_json()) for report in read))
     elif options.dot != "-":
-        write_report(joined(seen.text for seen in read), options.pager)
+        write_report(joined(cleaned(str(report)) for report in read), options.pager)
     if options.dot is not None and read:
-        write_file(options.dot, concatenated(seen.dot for seen in read))
+        write_file(options.dot, concatenated(cleaned(report.to_dot()) for report in read))
     if options.html is not None and read:
         from gdbext.render.html import html_page
 
-        title = read[0].target if len(found) == 1 else f"{len(found):,} processes"
-        write_file(options.html, html_page([seen.for_page() for seen in found], f"gdbext: {title}"))
+        title = found[0].target.name if len(found) == 1 else f"{len(found):,} processes"
+        write_file(options.html, html_page([_shown(each) for each in found], f"gdbext: {title}"))
     sys.stdout.flush()
-    for seen in found:
-        name = f"{seen.target}: " if len(found) > 1 else ""
-        for note in seen.notes:
+    for each in found:
+        _say_how(each, f"{each.target.name}: " if len(found) > 1 else "")
+
+
+def _shown(each: Result) -> Shown:
+    return each.report.shown() if each.report is not None else Shown(each.target.name, None, str(each.error))
+
+
+def _say_how(each: Result, name: str) -> None:
+    made = each.report if each.report is not None else each.error if isinstance(each.error, Unreadable) else None
+    if made is not None:
+        for note in made.notes:
             say(f"gdbext report: {name}{note}")
-        if seen.stopped is not None:
-            say(f"gdbext report: {seen.target} was "
-                + (f"paused for {seen.stopped:.2f} s" if seen.stopped else "not paused"))
-        if seen.problem is not None:
-            say(f"gdbext report: {name}{seen.problem}" + (f"; {seen.hint}" if seen.hint else ""))
+        if made.paused is not None:
+            say(f"gdbext report: {each.target.name} was "
+                + (f"paused for {made.paused:.2f} s" if made.paused else "not paused"))
+    problem, hint = ((each.report.problem, each.report.hint) if each.report is not None
+                     else (str(each.error), each.error.hint if each.error is not None else None))
+    if problem is not None:
+        say(f"gdbext report: {name}{problem}" + (f"; {hint}" if hint else ""))

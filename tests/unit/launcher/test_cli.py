@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from gdbext.launcher import cli
+from gdbext.launcher import api, cli
 from gdbext.launcher.snapshots.snapshot import Options, Snapshot, Target
 from gdbext.launcher.status import NO_ANSWER, NO_GDB
-from gdbext.launcher.verbs import completion, report
+from gdbext.launcher.verbs import completion
 from gdbext.render.escape import Safe
 from gdbext.render.shown import Shown
 from tests.support.interpreters import CHECKOUT
@@ -38,7 +38,7 @@ def targets_and_options(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Target, O
         found.append((target, options))
         return seen(1)
 
-    monkeypatch.setattr(report, "take_snapshot", take_snapshot)
+    monkeypatch.setattr(api, "take_snapshot", take_snapshot)
     return found
 
 
@@ -263,7 +263,7 @@ def test_output_is_text_json_or_dot(capsys: pytest.CaptureFixture[str], tmp_path
 
 
 def test_problem_is_one_escaped_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(report, "take_snapshot", lambda target, options: seen(NO_GDB, "no gdb\x1b[2J"))
+    monkeypatch.setattr(api, "take_snapshot", lambda target, options: seen(NO_GDB, "no gdb\x1b[2J"))
     assert cli.main(["report", "5"]) == NO_GDB
     captured = capsys.readouterr()
     assert captured.out == ""
@@ -274,7 +274,7 @@ def test_ctrl_c_exits_with_130(monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
     def take_snapshot(target: Target, options: Options) -> Snapshot:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(report, "take_snapshot", take_snapshot)
+    monkeypatch.setattr(api, "take_snapshot", take_snapshot)
     assert cli.main(["report", "5"]) == 130
     assert capsys.readouterr().err == "gdbext report: interrupted\n"
 

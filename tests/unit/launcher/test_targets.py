@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from gdbext.launcher import cli, targets
+from gdbext.launcher import api, cli, targets
 from gdbext.launcher.processes import tree
 from gdbext.launcher.snapshots.snapshot import Options, Snapshot, Target
 from gdbext.launcher.status import FOUND, NO_ANSWER, NOTHING_FOUND
-from gdbext.launcher.verbs import report
 from gdbext.render.escape import Safe
 
 
@@ -63,7 +62,7 @@ def test_name_reports_on_each_process_in_turn(statuses: tuple[int, ...], status:
         seen.append(target.pid)
         return snapshot(target, left.pop(0))
 
-    monkeypatch.setattr(report, "take_snapshot", take_snapshot)
+    monkeypatch.setattr(api, "take_snapshot", take_snapshot)
     assert cli.main(["report", "--name", "x"]) == status
     assert seen == [7, 8, 9][:taken]
     captured = capsys.readouterr()
@@ -78,7 +77,7 @@ def test_name_reports_on_each_process_in_turn(statuses: tuple[int, ...], status:
 @pytest.mark.usefixtures("three")
 def test_name_with_files_has_all_processes_in_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
                                                    capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(report, "take_snapshot", lambda target, options: snapshot(target))
+    monkeypatch.setattr(api, "take_snapshot", lambda target, options: snapshot(target))
     assert cli.main(["report", "--name", "x", "--json", "--dot", str(tmp_path / "graph")]) == 0
     assert capsys.readouterr().out == "".join(f'{{"schema": "gdbext/1", "of": {pid}}}\n' for pid in (7, 8, 9))
     assert (tmp_path / "graph").read_text() == "digraph 7\ndigraph 8\ndigraph 9\n"
@@ -92,7 +91,7 @@ def test_interrupt_keeps_the_reports_before_it(monkeypatch: pytest.MonkeyPatch,
             raise KeyboardInterrupt
         return snapshot(target)
 
-    monkeypatch.setattr(report, "take_snapshot", take_snapshot)
+    monkeypatch.setattr(api, "take_snapshot", take_snapshot)
     assert cli.main(["report", "--name", "x"]) == 130
     assert "text of 7\n" in capsys.readouterr().out
 
