@@ -233,7 +233,7 @@ class ProcessTarget(DirectTarget):
 
     def _ordered(self) -> list[int]:
         """The threads in a debugger's order: the main thread first, then as they were created."""
-        return sorted(self.tasks, key=lambda lwp: (lwp != self.pid, lwp))
+        return sorted(self.tasks, key=lambda lwp: lwp != self.pid)
 
     def frame_symbol(self, address: int) -> Symbol:
         """As `symbol`: threads may be stopped, so lines are found later (`add_lines`)."""

@@ -204,6 +204,7 @@ class DirectTarget:
             self._left_out.add("frames")
         raise ThreadUnavailable(f"cut short after frame {len(frames) - 1}: {error}")
 
+    @if_unreadable({})
     def frame_registers(self, thread: ThreadRef, index: int) -> Mapping[str, int]:
         try:
             registers = self._registers(thread)
@@ -212,7 +213,16 @@ class DirectTarget:
         caller = self._caller_of_bad_call(registers)
         if caller is not None and index > 0:
             registers, index = caller, index - 1
-        return self._unwinder.frame_registers(registers, index)
+        # the frames of signal handlers first, as `_unwind` counts them
+        for _ in range(_MAX_SIGNAL_FRAMES):
+            found, _error = self._unwinder.walk(registers, index + 1)
+            if index < len(found):
+                return self._unwinder.frame_registers(registers, index)
+            pc, sp = found[-1]
+            if not self._cpu.is_signal_return(self.memory, pc):
+                break
+            registers, index = self._cpu.read_interrupted(self.memory, sp), index - len(found)
+        return {}
 
     def variables(self, thread: ThreadRef, index: int) -> Sequence[tuple[str, str, str]]:
         frames, _ = self._unwind(self._registers(thread), index + 1)

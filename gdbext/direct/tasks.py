@@ -40,7 +40,9 @@ class Task:
 
 
 def read_tasks(pid: int, only: Iterable[int] | None = None, root: str = "/proc") -> dict[int, Task]:
-    """Read the threads of a process, by their TIDs in ascending order; those that have ended are left out.
+    """Read the threads of a process, by their TIDs, in the kernel's order; those that have ended are left out.
+
+    The kernel lists threads as they were started. Their TIDs may not ascend, because the kernel begins again at 300.
 
     :param only: the threads to read; all by default.
     :param root: the path of /proc.
@@ -49,7 +51,7 @@ def read_tasks(pid: int, only: Iterable[int] | None = None, root: str = "/proc")
     """
     folder = os.open(f"{root}/{pid}/task", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        numbers = sorted(int(name) for name in os.listdir(folder) if name.isdigit()) if only is None else only
+        numbers = [int(name) for name in os.listdir(folder) if name.isdigit()] if only is None else only
         found = {}
         for number in list(numbers)[:_MOST_THREADS]:
             with contextlib.suppress(FileNotFoundError, ProcessLookupError, ValueError):

@@ -18,6 +18,8 @@ EXPLAINED = (
     ("pybind11_static", r".*(why|why_code\.arguments\.function): "
      r"'(.* )?pybind11::detail::function_ref<.*\| '(.* )?pybind11::object pybind11::detail::function_ref<",
      "GDB makes the name of an instance of a template from the debug information, we from the symbol"),
+    ("qt", r".*(why|why_code\.arguments\.function): '_FUN\b.* \| '.*::\{lambda\(void\*\)#1\}::_FUN",
+     "GDB takes the name of a lambda from the debug information, which does not say where it is, we from the symbol"),
     ("pybind11_static", r"\.threads\[\d+\]\.parts: .*pybind11 ",
      "as above: other frames have a name of pybind11"),
 )

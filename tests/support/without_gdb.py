@@ -12,10 +12,11 @@ import pytest
 
 from gdbext.direct import symbols
 from gdbext.launcher.snapshots import snapshot
-from tests.support import interpreters, locks, openmp, samples
+from tests.support import debian_packages, embedding, interpreters, locks, openmp, packages, samples
 from tests.support.samples import SOURCES, Sample
 
 Json = Any
+_CXX = ("-O2", "-g", "-std=gnu++20", "-Wno-missing-field-initializers", "-fPIC", "-pthread")
 Start = Callable[[Path], AbstractContextManager[Sample]]
 
 
@@ -35,6 +36,25 @@ def inlined(*flags: str) -> Start:
         [samples.compiled("inlined", "inlined.cc", options, ["-lstdc++"], strip=False)], folder)
 
 
+def of_package(name: str, package: str, source: str, *arguments: str) -> Start:
+    """A Python program that needs a package."""
+    def start(folder: Path) -> AbstractContextManager[Sample]:
+        path = packages.use_locks(package, name)
+        return samples.running([python(name), "-W", "ignore", SOURCES / source, *arguments], folder,
+                               variables={"PYTHONPATH": str(path)})
+    return start
+
+
+def of_library(name: str, source: str, *scenes: str) -> Start:
+    """A C++ program that uses a library of Debian."""
+    def start(folder: Path) -> AbstractContextManager[Sample]:
+        library = debian_packages.library(name)
+        program = samples.compiled(source.partition(".")[0], source, (*_CXX, *library.flags),
+                                   (*library.options, "-lstdc++", "-ldl"), strip=False)
+        return samples.running([program, *scenes], folder, variables=library.variables)
+    return start
+
+
 #: Hangs in which nothing moves, so that two snapshots are equal.
 CASES: dict[str, Start] = {
     "abba-stripped": lambda folder: samples.abba("rwlock", folder, stripped=True),
@@ -48,6 +68,16 @@ CASES: dict[str, Start] = {
     "pylocks": lambda folder: samples.running([python("3.13"), SOURCES / "pylocks.py", "deadlocks"], folder),
     "tasks": lambda folder: samples.running([python("3.13"), SOURCES / "tasks.py", "gather"], folder),
     "openmp-with-lines": lambda folder: openmp.start(openmp.SCENES, folder, stripped=False),
+    **{f"python-{source}": lambda folder, source=source: samples.running(  # type: ignore[misc]
+        [python("3.13"), "-W", "ignore", SOURCES / source], folder) for source in ("accounts.py", "values.py")},
+    "embed": lambda folder: embedding.embed("3.11", folder),
+    "subinterpreters": lambda folder: embedding.subinterpreters("3.12", "own", folder),
+    "compiled": lambda folder: embedding.compiled("3.11", "rlock", folder),
+    "greenlets": of_package("3.13", "greenlet-3.5.6", "greenlets.py", "locks"),
+    "gevent": of_package("3.11", "gevent-24.2.1", "gevent_waits.py", "cycles"),
+    "fast-rlocks": of_package("3.11", "FastRLock", "fast_rlocks.py"),
+    "boost": of_library("boost", "boost_locks.cc", "written", "shared", "upgraded"),
+    "qt": of_library("qt5", "qt_locks.cc", "mutex", "recursive", "semaphore", "written", "read", "queued", "end"),
     "free-threaded": lambda folder: samples.free_threaded(python("3.13t"), "section-mutex", folder, stripped=True),
 }
 

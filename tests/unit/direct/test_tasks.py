@@ -31,8 +31,7 @@ def read(root: Path, *only: int) -> dict[int, Task]:
 def test_call_name_and_number_of_runs_of_each_thread(tmp_path: Path) -> None:
     add(tmp_path, 102, "running\n")
     add(tmp_path, 100)
-    assert list(read(tmp_path).items()) == [
-        (100, Task(100, "worker", CALL, 7)), (102, Task(102, "worker", None, 7))]
+    assert read(tmp_path) == {100: Task(100, "worker", CALL, 7), 102: Task(102, "worker", None, 7)}
     assert list(read(tmp_path, 102)) == [102]
 
 
