@@ -35,6 +35,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import gc
 import json
 import os
 import random
@@ -90,6 +91,7 @@ STILL = 0.5
 #: The longest time for which a program runs between two snapshots, in seconds.
 PAUSE = 0.01
 
+_MANY_FILES = 200
 _KEYS = {"expect", "edges", "greenlets", "behind", "waits", "standstill", "silent", "core", "packages", "pythons",
          "flags", "extension", "library", "builds", "long"}
 #: The first word of a build by clang.
@@ -417,10 +419,20 @@ def _one_look(gdb_args: list[str | Path], symbols: bool) -> Json:
 
 def look_without_gdb(target: Running) -> tuple[Json, set[str]]:
     """One snapshot of a process without GDB, and what it leaves out."""
+    _close_files()
     with _symbols_as_gdb(target):
         process, report, _ = read_unmoved(target.pid)
         assert COMMAND.confirmed is not None
         return _document(COMMAND.confirmed(report)), process.left_out()
+
+
+def _close_files() -> None:
+    """Close the files of earlier targets, which only the collector of cycles frees: select() takes 1,024 descriptors.
+
+    The launcher reads each target in a process of its own.
+    """
+    if len(os.listdir("/proc/self/fd")) > _MANY_FILES:
+        gc.collect()
 
 
 def _look_at_core_without_gdb(target: Running, core: Path) -> tuple[Json, set[str]]:
