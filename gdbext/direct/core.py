@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 
 from gdbext.direct.memory import MemoryOfCore
+from gdbext.direct.source_lines import SourceLines
 from gdbext.direct.symbols import LoadedFile
 from gdbext.direct.target import DirectTarget, kernel_code, loaded_file, named_modules
 from gdbext.elf.core_file import CoreFile, read_core_file
@@ -37,14 +38,16 @@ class CoreTarget(DirectTarget):
     :param path: the core, not compressed.
     :param executable: the executable on this machine, None if not known.
     :param places: the paths on this machine of mapped files, by their paths in the core.
+    :param lines: reads source lines.
     :raises NoTarget: it is not a core that can be read.
     """
 
-    def __init__(self, path: str, executable: str | None, places: Mapping[str, str]) -> None:
+    def __init__(self, path: str, executable: str | None, places: Mapping[str, str],
+                 lines: SourceLines | None = None) -> None:
         self.kind: TargetKind = "core"
         self.proc: Proc | None = None
         self._path = path
-        super().__init__()
+        super().__init__(lines)
         core = read_core_file(path)
         if core is None or not core.threads:
             raise NoTarget("the core has no thread", "was the disk full? `ulimit -c` bounds the size of cores")

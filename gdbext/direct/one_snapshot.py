@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from gdbext.commands.answer import INTERNAL, answer, source_of_core, source_of_process, with_crash, withhold_values
 from gdbext.direct.core import CoreTarget
+from gdbext.direct.source_lines import Row, SourceLines
 from gdbext.direct.unmoved import read_unmoved
 from gdbext.errors import GdbextError
 from gdbext.inferior.budget import Budget
@@ -30,7 +31,8 @@ class Request:
     `executable` and `places` are as in `CoreTarget`. `pid` is the process, None for a core; `may_stop` says whether its
     threads may be stopped for a moment. If `may_defer`, the answer only says what was left out if the report by GDB
     could have more, or if the core is unusual. Reading takes at most `seconds`; threads of a process are stopped for at
-    most `max_pause` seconds. For the other members see `debugger.one_snapshot.Request`.
+    most `max_pause` seconds. `known_lines` are the ``lines`` of answers for other
+    cores. For the other members see `debugger.one_snapshot.Request`.
     """
 
     executable: str | None
@@ -46,6 +48,7 @@ class Request:
     seconds: float = 30.0
     max_pause: float = 10.0
     withhold_values: bool = False
+    known_lines: Sequence[Row] = ()
 
 
 def answer_request(request: Request, core: str) -> dict[str, Any]:
@@ -53,8 +56,8 @@ def answer_request(request: Request, core: str) -> dict[str, Any]:
 
     :param core: the path of the core, not compressed; not used for a process.
     :return: as of `commands.answer.answer` with the member ``left_out``, or without it if GDB shall make the answer, or
-        a ``problem``. The member ``denied`` says that we may not read the process, ``paused`` how long threads were
-        stopped, in seconds.
+        a ``problem``. That of a core has ``lines``, the source lines that were found (`SourceLines.found`). The member
+        ``denied`` says that we may not read the process, ``paused`` how long threads were stopped, in seconds.
     """
     try:
         return _of_core(request, core) if request.pid is None else _of_process(request, request.pid)
@@ -70,15 +73,17 @@ def answer_request(request: Request, core: str) -> dict[str, Any]:
 
 
 def _of_core(request: Request, core: str) -> dict[str, Any]:
-    target = CoreTarget(core, request.executable, request.places)
+    lines = SourceLines(request.known_lines)
+    target = CoreTarget(core, request.executable, request.places, lines)
     with Budget(request.seconds) as budget:
         snapshot = take_snapshot(target, request.object_names, budget)
         report = with_crash(snapshot, snapshot.judged_report(lambda thread: True))
     left_out = target.left_out()
     if request.may_defer and (left_out - NOT_MORE - _not_of_the_cause(report) or not target.is_usual):
         return {"left_out": sorted(left_out)}
-    return _answer(request, report, snapshot.incomplete, left_out,
+    made = _answer(request, report, snapshot.incomplete, left_out,
                    source_of_core(target.core_file, lambda: target.written))
+    return {**made, "lines": lines.found()}
 
 
 def _not_of_the_cause(report: Report) -> frozenset[str]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Optional, TypeVar
 
 from gdbext.direct.demangle import function_name, plain_name
 from gdbext.direct.symbols import LoadedFile
@@ -19,6 +19,9 @@ SECONDS = 2.0
 
 
 _Value = TypeVar("_Value")
+#: The path and build id of a file, a link-time address, and the members of a `Symbol`; as in JSON.
+Row = Sequence[Any]
+_Key = tuple[tuple[Optional[str], Optional[str]], int]
 
 
 def replaced(value: _Value, frame: Callable[[NativeFrame], NativeFrame]) -> _Value:
@@ -57,13 +60,26 @@ def replaced(value: _Value, frame: Callable[[NativeFrame], NativeFrame]) -> _Val
 class SourceLines:
     """Reads source lines.
 
-    A process may be read several times for one report; what was found is kept.
+    A process may be read several times for one report, and many cores have the same files; what was found is kept.
+
+    :param known: what others have found, as of `found`.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, known: Iterable[Row] = ()) -> None:
         self._budget = Budget(SECONDS)
         self._known: dict[object, DebugInformation | None] = {}
-        self._found: dict[object, Symbol | None] = {}
+        self._found: dict[_Key, Symbol | None] = {
+            ((place, build_id), address): None if symbol is None else
+            Symbol(symbol[0], symbol[1], symbol[2], tuple([InlinedCall(*call) for call in symbol[3]]))
+            for place, build_id, address, symbol in known}
+        self._old = frozenset(self._found)
+
+    def found(self) -> list[Row]:
+        """What was found and was not known before, of files with a build id."""
+        return [(key[0][0], key[0][1], key[1], None if symbol is None else
+                 (symbol.function, symbol.file, symbol.line,
+                  [(call.function, call.file, call.line) for call in symbol.inlined]))
+                for key, symbol in self._found.items() if key not in self._old and None not in key[0]]
 
     def find(self, file: LoadedFile, address: int) -> Symbol | None:
         """The function, line and inlined calls at a run-time address; None without debug information of it.

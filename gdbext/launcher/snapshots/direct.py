@@ -28,6 +28,8 @@ from gdbext.launcher.status import Unreadable
 _PATIENCE = 5.0
 #: How much of an answer is read at once, and of the server's error messages, in bytes.
 _PIECE, _SAID = 1 << 20, 1 << 14
+#: How many addresses are remembered.
+_MOST_LINES = 2000
 # the package's folder must not come before Python's own folders
 _START = ("import sys; sys.path.insert(0, {home!r}); import gdbext; sys.path.append(sys.path.pop(0)); "
           "from gdbext.direct.server import main; main({descriptor})")
@@ -84,6 +86,8 @@ class _Server:
 
 
 _server: _Server | None = None
+#: The source lines of addresses in files that cores have in common; reading debug information takes most of the time.
+_lines: list[Any] = []
 _lock = threading.Lock()
 
 
@@ -111,7 +115,8 @@ def read_without_gdb(name: str, request: Mapping[str, Any], core: int | None, ti
     with _lock:
         _server = server = _server or _Server()
         try:
-            answer = server.send({**request, "timeout": timeout}, core)
+            known = {} if core is None else {"known_lines": _lines}
+            answer = server.send({**request, **known, "timeout": timeout}, core)
         except OSError:
             _server = None
             server.end()
@@ -122,7 +127,9 @@ def read_without_gdb(name: str, request: Mapping[str, Any], core: int | None, ti
     finally:
         os.close(answer)
     with contextlib.suppress(ValueError):
-        made: Mapping[str, Any] = json.loads(text)
+        made: dict[str, Any] = json.loads(text)
+        with _lock:
+            _lines.extend(made.pop("lines", ())[:_MOST_LINES - len(_lines)])
         if "problem" in made and "denied" not in made:
             raise Unreadable(made["problem"], made["hint"])
         return made

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,27 @@ def test_names_are_those_of_the_source(tmp_path: Path) -> None:
     assert {symbol.function for symbol in found if symbol is not None} == {"bank::transfer"}
     names = {call.function for symbol in found if symbol is not None for call in symbol.inlined}
     assert "bank::(anonymous namespace)::pay" in names
+
+
+def test_what_was_found_for_one_core_serves_the_next(tmp_path: Path) -> None:
+    """It passes through JSON, and takes no time then."""
+    made = dwarf_files.build(tmp_path, "-Wl,--build-id")
+    first, file = SourceLines(), loaded(made)
+    addresses = [BIAS + at for at in dwarf_files.function(made, "bank::transfer(int volatile*)")]
+    found = [first.find(file, address) for address in addresses]
+    assert any(symbol is not None and symbol.inlined for symbol in found)
+    second = SourceLines(json.loads(json.dumps(first.found())))
+    second._budget = Budget(0)
+    assert [second.find(file, address) for address in addresses] == found
+    assert second.found() == []
+
+
+def test_file_without_build_id_is_not_known_again(tmp_path: Path) -> None:
+    """Another file may have its path."""
+    made = dwarf_files.build(tmp_path, "-Wl,--build-id=none")
+    lines = SourceLines()
+    assert lines.find(loaded(made), BIAS + dwarf_files.function(made, " main").start) is not None
+    assert lines.found() == []
 
 
 def test_native_frames_are_replaced_everywhere() -> None:
