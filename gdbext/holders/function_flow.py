@@ -130,6 +130,8 @@ class Function:
                 rounds += 1
                 if rounds > _MAX_ROUNDS * len(self._leaders):
                     raise TooLarge("the analysis does not end")
+                if self._flow.is_late():
+                    raise TooLarge("the time for all functions is over")
                 self._block(address)
             # code without a jump to it handles exceptions; nothing is known at its start
             hidden = self._hidden()

@@ -8,6 +8,7 @@ and none releases it afterwards. The release of an unknown lock ends the proof f
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from gdbext.arch.protocol import Instruction
@@ -33,6 +34,8 @@ _MAX_PANIC = 512
 _MAX_SHORT = 128
 #: Most functions that are searched for exchanges.
 _MAX_EXCHANGING = 1000
+#: Most processor time since the first analysis of a snapshot, in seconds. What is analysed later proves nothing.
+_MAX_SECONDS = 3.0
 
 
 class LockFlow:
@@ -66,6 +69,13 @@ class LockFlow:
         self.copying = Reach(stores=frozenset(code.cpu.ARGUMENTS[:1]))
         self._reaches: dict[int, Reach] = {}
         self._exchanging = 0
+        self._end: float | None = None
+
+    def is_late(self) -> bool:
+        """Whether the time for all functions is over."""
+        if self._end is None:
+            self._end = time.thread_time() + _MAX_SECONDS
+        return time.thread_time() >= self._end
 
     def start_of(self, pc: int, entered: int | None = None) -> int | None:
         """The start of the function of a program counter; None if it is unknown.
