@@ -157,20 +157,28 @@ class DirectTarget:
     def _unwind(self, registers: Mapping[str, int], limit: int) -> tuple[list[tuple[int, int]], GdbextError | None]:
         """Unwind a stack through the frames of signal handlers; the second result says why it is cut short."""
         frames: list[tuple[int, int]] = []
-        for _ in range(_MAX_SIGNAL_FRAMES):
-            found, error = self._unwinder.walk(registers, limit - len(frames))
+        error: GdbextError | None = None
+        for _, found, error in self._pieces(registers, limit):  # noqa: B007  # the last one counts
             frames += found
+        return frames, error if len(frames) < limit else None
+
+    def _pieces(self, registers: Mapping[str, int],
+                limit: int) -> Iterator[tuple[Mapping[str, int], list[tuple[int, int]], GdbextError | None]]:
+        """The pieces of a stack between signal handlers: registers, frames, and why it cannot be unwound further."""
+        for _ in range(_MAX_SIGNAL_FRAMES):
+            found, error = self._unwinder.walk(registers, limit)
+            yield registers, found, error
+            limit -= len(found)
             pc, sp = found[-1]
-            if error is None or len(frames) >= limit:
-                break
+            if error is None or limit <= 0:
+                return
             if self._cpu.is_signal_return(self.memory, pc):
                 registers = self._cpu.read_interrupted(self.memory, sp)
                 continue
             caller = self._caller_of_bad_call(registers) if len(found) == 1 else None
             if caller is None:
-                break
+                return
             registers = caller
-        return frames, error if len(frames) < limit else None
 
     @if_unreadable(None)
     def _caller_of_bad_call(self, registers: Mapping[str, int]) -> Mapping[str, int] | None:
@@ -210,18 +218,10 @@ class DirectTarget:
             registers = self._registers(thread)
         except ThreadUnavailable:
             return {}
-        caller = self._caller_of_bad_call(registers)
-        if caller is not None and index > 0:
-            registers, index = caller, index - 1
-        # the frames of signal handlers first, as `_unwind` counts them
-        for _ in range(_MAX_SIGNAL_FRAMES):
-            found, _error = self._unwinder.walk(registers, index + 1)
+        for start, found, _ in self._pieces(registers, index + 1):
             if index < len(found):
-                return self._unwinder.frame_registers(registers, index)
-            pc, sp = found[-1]
-            if not self._cpu.is_signal_return(self.memory, pc):
-                break
-            registers, index = self._cpu.read_interrupted(self.memory, sp), index - len(found)
+                return self._unwinder.frame_registers(start, index)
+            index -= len(found)
         return {}
 
     def variables(self, thread: ThreadRef, index: int) -> Sequence[tuple[str, str, str]]:
