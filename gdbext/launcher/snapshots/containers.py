@@ -27,14 +27,22 @@ def prepare_process(pid: int, files: contextlib.ExitStack, sysroot: Path | None 
     """
     check_process(pid)
     executable = _executable_of(pid)
+    is_mistaken = executable is not None and _is_mistaken(executable)
+    if sysroot is None and _is_entered(pid):
+        # GDB then finds the executable itself
+        return Preparation(executable=None if is_mistaken else executable)
     found = _prepare_files(pid, executable, sysroot)
-    if executable is None or not _is_mistaken(executable):
+    if executable is None or not is_mistaken:
         return found
-    if found == Preparation(executable=executable):
-        return Preparation()  # GDB enters the mount namespace, and then finds the executable itself
     # GDB would also compare the executable with the other file, and load that
     return replace(found, settings=("set exec-file-mismatch off", *found.settings), temporary=True,
                    executable=_copied(executable, files))
+
+
+def _is_entered(pid: int) -> bool:
+    """Whether GDB enters the mount namespace of a process: if it may, always at the root folder of the namespace."""
+    return (in_other_mount_namespace(pid) and _root_of(pid) == "/" and has_capability(CAP_SYS_ADMIN)
+            and has_capability(CAP_SYS_CHROOT))
 
 
 def _prepare_files(pid: int, executable: str | None, sysroot: Path | None) -> Preparation:
@@ -45,9 +53,6 @@ def _prepare_files(pid: int, executable: str | None, sysroot: Path | None) -> Pr
                              f"{printable(root)}", "make a link to it that has another name, and name that")
         return Preparation((f"set sysroot {root}",), executable=executable)
     if not in_other_mount_namespace(pid):
-        return Preparation(executable=executable)
-    # GDB enters the mount namespace if it may, always at the root folder of the namespace
-    if _root_of(pid) == "/" and has_capability(CAP_SYS_ADMIN) and has_capability(CAP_SYS_CHROOT):
         return Preparation(executable=executable)
     return Preparation((f"set sysroot /proc/{pid}/root",), executable=executable,
                        notes=(f"files of another container, read through /proc/{pid}/root",))
