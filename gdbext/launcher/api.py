@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import signal
@@ -14,18 +15,19 @@ from gdbext.errors import BadDocument
 from gdbext.launcher.snapshots.snapshot import Options, Snapshot, Target, take_snapshot
 from gdbext.launcher.status import NO_GDB, NoGdb, Unreadable, status_of
 from gdbext.model.verdict import Verdict
+from gdbext.render.escape import NOTHING, Safe
 from gdbext.render.shown import Shown
 from gdbext.schema.read import read_document
 from gdbext.verdict.judge import verdict_of
 
 
 class Report:
-    """A report on a process or core; ``str(report)`` is its text.
+    """A report on a process or core; ``str(report)`` is its text. One from JSON has a text without source lines.
 
     :ivar problem: why the report lacks a part, or the verdict is not known; None if it has all.
     :ivar hint: what to do about that; None if there is nothing.
-    :ivar paused: for how long the process was paused, in seconds; None for a core, and if that is not known.
-    :ivar notes: names of files that were used in place of others, one line each.
+    :ivar paused: how long the process was paused, in seconds; None for a core, and if that is not known.
+    :ivar notes: which files were used instead of the recorded ones, one line each.
     """
 
     def __init__(self, snapshot: Snapshot) -> None:
@@ -57,32 +59,39 @@ class Report:
 
     @classmethod
     def from_json(cls, text: str) -> Report:
-        """The report that a document of schema ``gdbext/1`` describes. Its text has no source lines.
+        """The report that a document of schema ``gdbext/1`` describes.
 
         :raises gdbext.errors.BadDocument: it is not one.
         """
-        # the verb `report` needs none of these
-        from gdbext.render.dot import as_dot
-        from gdbext.render.style import PLAIN
-        from gdbext.render.text import TextRenderer
-
         try:
             document = json.loads(text)
         except (ValueError, RecursionError) as error:
             raise BadDocument(f"it is not JSON: {error}") from None
         made = read_document(document)
-        said = TextRenderer(made, PLAIN, lambda path, line: None).threads(None, False, "full")
-        return cls(Snapshot(made.target.command_line or "report", document, said, as_dot(made), made.target.paused, 0.0,
+        return cls(Snapshot(made.target.command_line or "report", document, NOTHING, NOTHING, made.target.paused, 0.0,
                             None, None, status_of(made)))
 
+    @functools.cached_property
+    def text(self) -> Safe:
+        """The text; ``str`` gives the same."""
+        if self._snapshot.text:
+            return self._snapshot.text
+        # not for the verb `report`, which has a text
+        from gdbext.render.style import PLAIN
+        from gdbext.render.text import TextRenderer
+
+        return TextRenderer(self.model, PLAIN, lambda path, line: None).threads(None, False, "full")
+
     def __str__(self) -> str:
-        return self._snapshot.text
+        return self.text
 
-    def to_dot(self) -> str:
+    def to_dot(self) -> Safe:
         """The wait-for graph for Graphviz."""
-        return self._snapshot.dot
+        from gdbext.render.dot import as_dot
 
-    def to_html(self, title: str | None = None) -> str:
+        return self._snapshot.dot or as_dot(self.model)
+
+    def to_html(self, title: str | None = None) -> Safe:
         """A page for browsers.
 
         :raises gdbext.errors.MissingLibrary: there is no Jinja2.
@@ -99,14 +108,13 @@ class Report:
 def report_on(target: Target, options: Options) -> Report:
     """Report on a target; `report` and the verb of that name call this.
 
-    :raises gdbext.errors.GdbextError: there is no report; an `Unreadable` has the time for which it was paused.
+    :raises NoReport: there is no report.
     """
     seen = take_snapshot(target, options)
     if seen.document is not None:
         return Report(seen)
-    if seen.status == NO_GDB:
-        raise NoGdb(seen.problem or "no GDB", seen.hint or "")
-    raise Unreadable(seen.problem or "no answer", seen.hint or "", seen.stopped, seen.notes)
+    error = NoGdb if seen.status == NO_GDB else Unreadable
+    raise error(seen.problem or "no answer", seen.hint or "", seen.stopped, seen.notes)
 
 
 def report(target: int | str | os.PathLike[str], *, executable: Path | None = None, gdb: str | None = None,

@@ -21,7 +21,7 @@ from typing import IO
 
 from gdbext import __version__
 from gdbext.errors import GdbextError, MissingLibrary, UsageError
-from gdbext.launcher.output import write_beside
+from gdbext.launcher.output import write_to_stderr
 from gdbext.launcher.snapshots.snapshot import Options
 from gdbext.launcher.status import BAD_USAGE, NO_ANSWER, NO_GDB, NoGdb
 from gdbext.render.escape import as_text, printable
@@ -328,7 +328,7 @@ def _end(number: int, frame: FrameType | None) -> None:
 def _complain(name: str, error: GdbextError, status: int, usage: str = "") -> int:
     hint = f"; {error.hint}" if error.hint else ""
     try:
-        write_beside(as_text([*usage.splitlines(), f"{name}: {error}{hint}"]))
+        write_to_stderr(as_text([*usage.splitlines(), f"{name}: {error}{hint}"]))
     except (OSError, ValueError):  # there is no reader
         pass
     return status

@@ -20,8 +20,8 @@ def write_line(line: str) -> None:
     write(as_text([line]))
 
 
-def write_beside(text: Safe) -> None:
-    """Write a text to standard error, which is not captured or has no report."""
+def write_to_stderr(text: Safe) -> None:
+    """Write a text to standard error."""
     sys.stderr.write(text)
     sys.stderr.flush()
 
@@ -30,7 +30,7 @@ def say(line: str) -> None:
     """Write a line that is not part of the report to standard error, if that is possible."""
     sys.stdout.flush()
     try:
-        write_beside(as_text([line]))
+        write_to_stderr(as_text([line]))
     except (OSError, ValueError):  # there is no reader
         pass
 

@@ -37,17 +37,30 @@ def worst(statuses: Iterable[int]) -> int:
     return min(known, key=_ORDER.index, default=NOTHING_FOUND)
 
 
-class Unreadable(GdbextError):
-    """The target cannot be read: no such process, no right to trace it, not a core.
+class NoReport(GdbextError):
+    """There is no report on a target. `status` is the exit status for that.
 
-    :param paused: for how long the process was paused, in seconds; None if it is not known.
-    :param notes: names of files that were used in place of others, one line each.
+    :param paused: how long the process was paused, in seconds; None if it is not known.
+    :param notes: which files were used instead of the recorded ones, one line each.
     """
+
+    status = NO_ANSWER
 
     def __init__(self, message: str, hint: str = "", paused: float | None = None, notes: Sequence[str] = ()) -> None:
         super().__init__(message, hint)
         self.paused, self.notes = paused, notes
 
+    @property
+    def problem(self) -> str:
+        """The reason; a report has a reason if it lacks a part."""
+        return str(self)
 
-class NoGdb(GdbextError):
+
+class Unreadable(NoReport):
+    """The target cannot be read: no such process, no right to trace it, not a core."""
+
+
+class NoGdb(NoReport):
     """There is no usable GDB."""
+
+    status = NO_GDB

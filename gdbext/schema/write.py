@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection
 from typing import Any
 
 from gdbext.model import Report
 from gdbext.schema.shapes import HEAD, PARTS_OF_REPORT, SCHEMA
 
-__all__ = ["PARTS", "SCHEMA", "as_json", "document"]
+__all__ = ["PARTS", "SCHEMA", "document"]
 
 #: The parts of the whole document, in order.
 PARTS = ("runtimes", "threads", "locks", "deadlocks", "problems")
 
 
-def as_json(report: Report, parts: Collection[str] = PARTS) -> str:
-    """One JSON document on one line, ASCII only, with the parts asked for.
+def document(report: Report, parts: Collection[str] = PARTS) -> dict[str, Any]:
+    """The document with the parts asked for, as Python values.
 
     Addresses are strings, absent and unknown values are null with a reason in ``problems``.
     """
-    return json.dumps(document(report, parts))
-
-
-def document(report: Report, parts: Collection[str] = PARTS) -> dict[str, Any]:
-    """The document as Python values."""
     made: dict[str, Any] = HEAD.write(report)
     for name, part in PARTS_OF_REPORT.items():
         if name in parts:

@@ -1,10 +1,14 @@
-"""Compares reports of one target that were made in different ways."""
+"""Documents of reports: as JSON, and compared with that of the same target that was made in another way."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator
 from typing import Any
+
+from gdbext.model import Report
+from gdbext.render.escape import json_line
+from gdbext.schema.write import PARTS, document
 
 Json = Any
 
@@ -23,6 +27,13 @@ EXPLAINED = (
     ("pybind11_static", r"\.threads\[\d+\]\.parts: .*pybind11 ",
      "as above: other frames have a name of pybind11"),
 )
+
+
+def as_json(report: Report, parts: Collection[str] = PARTS) -> str:
+    """The document as commands write it."""
+    return json_line(document(report, parts))[:-1]
+
+
 #: What is left out if a whole stack is missing, or what code proves; the launcher then asks GDB.
 _NEEDS_GDB = frozenset(("frames", "instructions"))
 #: Members of native frames that only GDB knows.

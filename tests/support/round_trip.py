@@ -6,7 +6,8 @@ import json
 
 from gdbext.model import Report
 from gdbext.schema.read import read_document
-from gdbext.schema.write import PARTS, as_json
+from gdbext.schema.write import PARTS
+from tests.support.documents import as_json
 
 #: All parts that a document may have.
 ALL = (*PARTS, "tasks", "greenlets", "crash")

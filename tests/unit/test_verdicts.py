@@ -22,8 +22,8 @@ from gdbext.render.html import html_page
 from gdbext.render.style import Style
 from gdbext.render.text import TextRenderer
 from gdbext.schema.read import read_document
-from gdbext.schema.write import as_json
 from gdbext.verdict.judge import judge
+from tests.support.documents import as_json
 from tests.support.fake_page import Page, crash, document_of, look
 from tests.support.fake_report import (
     gil_deadlock,

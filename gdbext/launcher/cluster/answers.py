@@ -1,7 +1,7 @@
 """Answers of a Dask cluster: each is checked before anything of it is used.
 
-The processes of a cluster may be of another version of gdbext, or do harm. Of an answer only known members with the
-expected types remain, and text loses its control characters. Dask itself unpickles what arrives; nothing here evaluates
+The processes of a cluster may be of another version of gdbext, or do harm. Only known members with the expected types
+remain of an answer, and text loses its control characters. Dask itself unpickles what arrives; nothing here evaluates
 or unpickles.
 """
 
@@ -40,7 +40,7 @@ def checked_snapshot(answer: object) -> dict[str, Any]:
 
 
 def checked_place(answer: object) -> Mapping[str, Any] | None:
-    """The answer of `worker_there` or `scheduler_there`; None if it is none."""
+    """The answer of `worker_there` or `scheduler_there`; None if it is something else."""
     if not isinstance(answer, dict):
         return None
     texts = all(isinstance(answer.get(name), kind) for name, kind in (

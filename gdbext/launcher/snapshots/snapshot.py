@@ -42,7 +42,7 @@ from gdbext.schema.read import read_document
 
 #: How long GDB may take to detach and end after SIGTERM, in seconds.
 _PATIENCE = 5.0
-#: Which part of its time limit a snapshot may read; the rest is for the report on what was read.
+#: Which part of its time limit a snapshot may read; the rest of the time is for making the report.
 _READING = 0.5
 #: Signals that GDB must not get. SIGTERM ends it.
 _NOT_FOR_GDB = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU,

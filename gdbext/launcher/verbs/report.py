@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Union
 
-from gdbext.errors import GdbextError, UsageError
+from gdbext.errors import UsageError
 from gdbext.launcher.api import Report, report_on
 from gdbext.launcher.cli import (
     add_output,
@@ -19,9 +19,9 @@ from gdbext.launcher.output import say, write, write_file
 from gdbext.launcher.pager import write_report
 from gdbext.launcher.snapshots.progress import Progress
 from gdbext.launcher.snapshots.snapshot import Options, Target
-from gdbext.launcher.status import NO_ANSWER, NO_GDB, NoGdb, Unreadable, worst
+from gdbext.launcher.status import NoGdb, NoReport, worst
 from gdbext.launcher.targets import add_target, parse_targets
-from gdbext.render.escape import cleaned, concatenated, joined
+from gdbext.render.escape import as_text, concatenated, joined
 from gdbext.render.shown import Shown
 
 NAME = "report"
@@ -45,6 +45,9 @@ exit status: 0 nothing wrong found, 1 a deadlock, a crash or another state that 
 not end by itself, 2 bad usage, 3 no answer: the target could not be read, or the
 report could not be written, 4 no GDB or a GDB without Python, 5 a hang that may end
 when something outside of the process happens"""
+
+#: A target with its report, or the reason why there is none.
+Result = tuple[Target, Union[Report, NoReport]]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -71,11 +74,11 @@ def run(options: argparse.Namespace) -> int:
     found: list[Result] = []
     try:
         for target in targets:
-            found.append(_report(target, how))
-            error = found[-1].error
+            found.append((target, _report(target, how)))
+            _, made = found[-1]
             if progress is not None:
-                progress.advance(error is not None)
-            if isinstance(error, NoGdb):
+                progress.advance(isinstance(made, NoReport))
+            if isinstance(made, NoGdb):
                 break
     except KeyboardInterrupt:
         _write(found, options)
@@ -84,57 +87,41 @@ def run(options: argparse.Namespace) -> int:
         if progress is not None:
             progress.clear()
     _write(found, options)
-    return worst(each.report.status if each.report is not None else NO_GDB if isinstance(each.error, NoGdb)
-                 else NO_ANSWER for each in found)
+    return worst(made.status for _, made in found)
 
 
-class Result(NamedTuple):
-    """A target with its report, or the reason why there is none."""
-
-    target: Target
-    report: Report | None
-    error: GdbextError | None
-
-
-def _report(target: Target, how: Options) -> Result:
+def _report(target: Target, how: Options) -> Report | NoReport:
     try:
-        return Result(target, report_on(target, how), None)
-    except GdbextError as error:
-        return Result(target, None, error)
+        return report_on(target, how)
+    except NoReport as error:
+        return error
 
 
 def _write(found: Sequence[Result], options: argparse.Namespace) -> None:
     """Write the reports, and lines about how they were made."""
-    read = [each.report for each in found if each.report is not None]
+    read = [made for _, made in found if isinstance(made, Report)]
     if options.json:
-        write(concatenated(cleaned(report.to_json()) for report in read))
+        write(as_text(report.to_json() for report in read))
     elif options.dot != "-":
-        write_report(joined(cleaned(str(report)) for report in read), options.pager)
+        write_report(joined(report.text for report in read), options.pager)
     if options.dot is not None and read:
-        write_file(options.dot, concatenated(cleaned(report.to_dot()) for report in read))
+        write_file(options.dot, concatenated(report.to_dot() for report in read))
     if options.html is not None and read:
         from gdbext.render.html import html_page
 
-        title = found[0].target.name if len(found) == 1 else f"{len(found):,} processes"
-        write_file(options.html, html_page([_shown(each) for each in found], f"gdbext: {title}"))
+        title = found[0][0].name if len(found) == 1 else f"{len(found):,} processes"
+        write_file(options.html, html_page([_shown(*each) for each in found], f"gdbext: {title}"))
     sys.stdout.flush()
-    for each in found:
-        _say_how(each, f"{each.target.name}: " if len(found) > 1 else "")
-
-
-def _shown(each: Result) -> Shown:
-    return each.report.shown() if each.report is not None else Shown(each.target.name, None, str(each.error))
-
-
-def _say_how(each: Result, name: str) -> None:
-    made = each.report if each.report is not None else each.error if isinstance(each.error, Unreadable) else None
-    if made is not None:
+    for target, made in found:
+        name = f"{target.name}: " if len(found) > 1 else ""
         for note in made.notes:
             say(f"gdbext report: {name}{note}")
         if made.paused is not None:
-            say(f"gdbext report: {each.target.name} was "
+            say(f"gdbext report: {target.name} was "
                 + (f"paused for {made.paused:.2f} s" if made.paused else "not paused"))
-    problem, hint = ((each.report.problem, each.report.hint) if each.report is not None
-                     else (str(each.error), each.error.hint if each.error is not None else None))
-    if problem is not None:
-        say(f"gdbext report: {name}{problem}" + (f"; {hint}" if hint else ""))
+        if made.problem is not None:
+            say(f"gdbext report: {name}{made.problem}" + (f"; {made.hint}" if made.hint else ""))
+
+
+def _shown(target: Target, made: Report | NoReport) -> Shown:
+    return made.shown() if isinstance(made, Report) else Shown(target.name, None, made.problem)

@@ -14,7 +14,7 @@ from types import FrameType
 
 from gdbext.errors import GdbextError, UsageError
 from gdbext.launcher.cli import duration
-from gdbext.launcher.output import say, write_beside
+from gdbext.launcher.output import say, write_to_stderr
 from gdbext.launcher.processes.tree import process_tree
 from gdbext.launcher.snapshots.snapshot import Options
 from gdbext.launcher.watching.activity import Stillness, read_times
@@ -168,12 +168,12 @@ class _Runner:
         with self._interruptible():
             try:
                 report = report_tree(pid, Options())
-                write_beside(concatenated([as_text([f"gdbext run: process {pid} {why}"]), report.text]))
+                write_to_stderr(concatenated([as_text([f"gdbext run: process {pid} {why}"]), report.text]))
                 if self._options.html is not None:
                     self._pages += 1
                     name = f"{os.path.basename(self._command[0])}-{pid}-{self._pages}"
                     page = write_page(report, self._options.html, name, f"gdbext: {' '.join(self._command)}")
-                    write_beside(as_text([f"gdbext run: the page is {page}"]))
+                    write_to_stderr(as_text([f"gdbext run: the page is {page}"]))
             except GdbextError as error:
                 say(f"gdbext run: no report: {error}{'; ' if error.hint else ''}{error.hint}")
             except OSError as error:

@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from gdbext.errors import GdbextError
-from gdbext.launcher.output import write, write_beside
+from gdbext.launcher.output import write, write_to_stderr
 from gdbext.launcher.snapshots.snapshot import Options
 from gdbext.launcher.watching.tree_report import members, report_tree, send, write_page
 from gdbext.render.escape import as_text, cleaned, concatenated, json_line, printable
@@ -144,7 +144,7 @@ class _Watcher:
         page = [f"gdbext: the page is {self._answer.page}"] if self._answer.page else []
         end = "; the process is ended now" if self._ends else " and has not ended since"
         with contextlib.suppress(OSError, ValueError):
-            write_beside(concatenated([as_text(["", f"gdbext: {printable(self._name, 300)} took too long{end}"]),
+            write_to_stderr(concatenated([as_text(["", f"gdbext: {printable(self._name, 300)} took too long{end}"]),
                                        cleaned(self._answer.text or ""), as_text(page)]))
 
     def _write_answer(self) -> None:

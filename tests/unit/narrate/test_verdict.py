@@ -13,7 +13,7 @@ from gdbext.narrate.words import plain
 from gdbext.render.style import Style
 from gdbext.render.text import TextRenderer
 from gdbext.schema.read import read_document
-from gdbext.schema.write import as_json
+from tests.support.documents import as_json
 from tests.support.fake_page import asyncio, ring
 from tests.support.fake_report import gil_deadlock, healthy, standstill, standstill_of_workers, without_verdict
 

@@ -12,7 +12,8 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from gdbext.commands import COMMANDS
-from gdbext.schema.write import PARTS, as_json
+from gdbext.schema.write import PARTS
+from tests.support.documents import as_json
 from tests.support.fake_report import (
     asyncio,
     crashed,

@@ -19,8 +19,9 @@ from gdbext.errors import BadDocument
 from gdbext.model import Crash, Fault, MixedStack, NativeFrame, Part, Report
 from gdbext.model.reasons import because
 from gdbext.schema.read import read_document
-from gdbext.schema.write import as_json, document
+from gdbext.schema.write import document
 from tests.support import combinations, fake_page, fake_report
+from tests.support.documents import as_json
 from tests.support.fake_report import INFO, asyncio, crashed, gil_deadlock, hostile, orphaned, world_that_does_not_stop
 from tests.support.reasons import text
 from tests.support.round_trip import ALL, read_again

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from gdbext.model import Columns, PyFrame, Report
-from gdbext.schema.write import PARTS, SCHEMA, as_json, document
+from gdbext.schema.write import PARTS, SCHEMA, document
+from tests.support.documents import as_json
 from tests.support.fake_report import (
     HOSTILE,
     RWLOCK,
