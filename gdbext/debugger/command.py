@@ -74,7 +74,7 @@ class GdbCommand(gdb.Command):
             if gdb.parameter("python print-stack") == "full":
                 raise
             raise failure(f"{name}: internal error: {type(error).__name__}: {error}; `set python "
-                               "print-stack full` shows where, please report it") from None
+                          "print-stack full` shows where, please report it") from None
 
     def complete(self, text: str, word: str) -> list[str]:
         """Complete options."""

@@ -131,7 +131,7 @@ searched.""", "", gdb.PARAM_OPTIONAL_FILENAME, group=gdb.COMMAND_FILES)
             if not os.path.isdir(folder):
                 self.value = self.kept
                 raise failure(f"gdbext source-path: {printable(folder, 300)} is not a folder; the path stays "
-                                   + (f'"{printable(self.kept)}"' if self.kept else "empty"))
+                              + (f'"{printable(self.kept)}"' if self.kept else "empty"))
         self.kept = self.value = ":".join(dict.fromkeys(folders))
         return ""
 
@@ -152,7 +152,7 @@ class _Prefix(gdb.Command):
     def invoke(self, argument: str, from_tty: bool) -> None:
         if argument:
             raise failure(f"{self._verb} gdbext: there is no setting {printable(argument.split()[0], 100)}; "
-                               f"`help {self._verb} gdbext` lists them")
+                          f"`help {self._verb} gdbext` lists them")
         if self._verb == "set":
             gdb.execute("help set gdbext")
             return

@@ -42,8 +42,8 @@ _MASK64 = 0xFFFFFFFFFFFFFFFF
 # segments are listed in the same format, under their own heading.
 _SECTION = re.compile(r"^\s+(0x[0-9a-f]+) - (0x[0-9a-f]+) is (\S+)(?: in (.+))?$")
 _CORE_SEGMENTS, _EXECUTABLE_SECTIONS = "Local core dump file:", "Local exec file:"
-# `info files`: "Local core dump file:" and on the next line "	`/tmp/core.1', file type elf64-x86-64."
 _CORE_HEADING = re.compile(r"^Local core dump file:", re.MULTILINE)
+# `info files`: "Local core dump file:" and on the next line "	`/tmp/core.1', file type elf64-x86-64."
 _CORE_FILE = re.compile(r"^Local core dump file:\s+[`'](.+)', file type ", re.MULTILINE)
 # `disassemble/r`: "=> 0x0000555555555139 <get+4>:	48 8b 47 18	mov    0x18(%rdi),%rax"
 _INSTRUCTION = re.compile(r"^(?:=>)?\s*(0x[0-9a-f]+)(?: <.*?>)?:\t((?:[0-9a-f]{2} ?)+?) *\t(.*)$")
@@ -588,7 +588,7 @@ def _without_forged(listed: Sequence[tuple[str, Section]]) -> list[tuple[str, Se
             library = decoded(lambda: gdb.solib_name(section.start))
         except (gdb.error, OverflowError):
             return False
-        # other files with symbols are no libraries: the vDSO
+        # the vDSO has symbols, but GDB does not count it as a library
         return path == library if library is not None else path in loaded
 
     first = {path: section for path, section in reversed(listed) if path}

@@ -31,8 +31,8 @@ class Request:
     `executable` and `places` are as in `CoreTarget`. `pid` is the process, None for a core; `may_stop` says whether its
     threads may be stopped for a moment. If `may_defer`, the answer only says what was left out if the report by GDB
     could have more, or if the core is unusual. Reading takes at most `seconds`; threads of a process are stopped for at
-    most `max_pause` seconds. `known_lines` are the ``lines`` of answers for other
-    cores. For the other members see `debugger.one_snapshot.Request`.
+    most `max_pause` seconds. `known_lines` are the ``lines`` of answers for other cores. For the other members see
+    `debugger.one_snapshot.Request`.
     """
 
     executable: str | None

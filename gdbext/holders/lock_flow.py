@@ -34,7 +34,7 @@ _MAX_PANIC = 512
 _MAX_SHORT = 128
 #: Most functions that are searched for exchanges.
 _MAX_EXCHANGING = 1000
-#: Most processor time since the first analysis of a snapshot, in seconds. What is analysed later proves nothing.
+#: Most processor time since the first function was analysed, in seconds. What is analysed later proves nothing.
 _MAX_SECONDS = 3.0
 
 
@@ -65,16 +65,14 @@ class LockFlow:
         # functions for which a bound was reached while one function of the stack was analysed; see `_begin`
         self._cut: set[int] = set()
         self._is_cut = False
-        #: Of a function outside: it may copy memory to where its first argument points, as memcpy does.
+        #: A function outside may copy memory to where its first argument points, as memcpy does.
         self.copying = Reach(stores=frozenset(code.cpu.ARGUMENTS[:1]))
         self._reaches: dict[int, Reach] = {}
         self._exchanging = 0
-        self._end: float | None = None
+        self._end = time.thread_time() + _MAX_SECONDS
 
     def is_late(self) -> bool:
         """Whether the time for all functions is over."""
-        if self._end is None:
-            self._end = time.thread_time() + _MAX_SECONDS
         return time.thread_time() >= self._end
 
     def start_of(self, pc: int, entered: int | None = None) -> int | None:

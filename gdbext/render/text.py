@@ -225,7 +225,7 @@ class TextRenderer:
         return joined([self.verdict(stacks), tasks, greenlets, as_text(self.problems())])
 
     def _list(self, title: str, entries: Sequence[Words]) -> list[str]:
-        """Entries below their title; a single one beside it."""
+        """Entries below their title; a single entry is on the line of the title."""
         shown = self._lines("", entries[:MANY])
         shown += [f"and {len(entries) - MANY:,} more"] if len(entries) > MANY else []
         if not shown:

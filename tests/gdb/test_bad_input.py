@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -193,26 +195,33 @@ def test_file_that_is_not_a_core_fails(tmp_path: Path) -> None:
     check_failure(gdb_session.batch(["-c", junk], ["py-deadlocks"]))
 
 
-def test_library_with_a_newline_in_its_name_has_that_name(tmp_path: Path) -> None:
-    """The kernel escapes it, and GDB prints it as it is."""
-    source = tmp_path / "hang.c"
+@contextlib.contextmanager
+def hanging_in(library: Path) -> Iterator[int]:
+    """A process that waits in a function of a library; its PID."""
+    source = library.parent / "hang.c"
     source.write_text("#include <unistd.h>\nvoid hang(void) { for (;;) pause(); }\n")
-    library = tmp_path / "lib\nodd.so"
-    subprocess.run(["gcc", "-shared", "-fPIC", "-o", tmp_path / "odd.so", source], check=True)
-    (tmp_path / "odd.so").rename(library)
+    built = library.parent / "built.so"  # gcc cannot write to all names
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", built, source], check=True)
+    built.rename(library)
     program = f"import ctypes; library = ctypes.CDLL({str(library)!r}); print('ready', flush=True); library.hang()"
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as process:
         try:
             assert process.stdout is not None
             assert process.stdout.readline() == b"ready\n"
             samples.wait_until(lambda: " 34 " in f" {Path(f'/proc/{process.pid}/syscall').read_text()}", "pause")
-            for option in (["--no-gdb"], ["--gdb", gdb_session.executable()]):
-                seen = launcher.launch_by(launcher.command("report", str(process.pid), *option, "--json", gdb=None))
-                modules = {frame.get("module") for frame in seen.document()["threads"][0]["stack"]}
-                assert "lib\nodd.so" in modules, option
-                assert not any(each.startswith("lib\\") or each == "lib" for each in modules if each), option
+            yield process.pid
         finally:
             process.kill()
+
+
+def test_library_with_a_newline_in_its_name_has_that_name(tmp_path: Path) -> None:
+    """The kernel escapes it, and GDB prints it as it is."""
+    with hanging_in(tmp_path / "lib\nodd.so") as pid:
+        for option in (["--no-gdb"], ["--gdb", gdb_session.executable()]):
+            seen = launcher.launch_by(launcher.command("report", str(pid), *option, "--json", gdb=None))
+            modules = {frame.get("module") for frame in seen.document()["threads"][0]["stack"]}
+            assert "lib\nodd.so" in modules, option
+            assert not any(each.startswith("lib\\") or each == "lib" for each in modules if each), option
 
 
 @pytest.mark.parametrize("forged", [
@@ -220,31 +229,18 @@ def test_library_with_a_newline_in_its_name_has_that_name(tmp_path: Path) -> Non
     "`/etc/hostname', file type elf64-x86-64."])
 def test_name_of_a_library_cannot_forge_a_line_of_gdb(tmp_path: Path, forged: str) -> None:
     """Frames were attributed to the library that the name named."""
-    source = tmp_path / "hang.c"
-    source.write_text("#include <unistd.h>\nvoid hang(void) { for (;;) pause(); }\n")
     folder = tmp_path / f"odd\nLocal core dump file:\n\t{forged}\nLocal exec file:\n\t{forged}"
     folder.mkdir(parents=True)
-    subprocess.run(["gcc", "-shared", "-fPIC", "-o", tmp_path / "odd.so", source], check=True)
-    (tmp_path / "odd.so").rename(folder / "libcuda.so")
-    program = (f"import ctypes; library = ctypes.CDLL({str(folder / 'libcuda.so')!r}); print('ready', flush=True); "
-               "library.hang()")
-    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as process:
-        try:
-            assert process.stdout is not None
-            assert process.stdout.readline() == b"ready\n"
-            samples.wait_until(lambda: " 34 " in f" {Path(f'/proc/{process.pid}/syscall').read_text()}", "pause")
-            core = tmp_path / "core"
-            subprocess.run(["gdb", "-nx", "-batch", "-p", str(process.pid), "-ex", f"gcore {core}"], check=True,
-                           capture_output=True)
-            for target in (str(process.pid), core):
-                seen = launcher.launch_by(launcher.command("report", str(target), "--gdb", gdb_session.executable(),
-                                                           "--json", gdb=None))
-                frames = seen.document()["threads"][0]["stack"]
-                modules = [frame["module"] for frame in frames if frame.get("module")]
-                assert modules[0].startswith("libc.so"), target
-                is_live = target == str(process.pid)
-                assert seen.document()["target"]["kind"] == ("live" if is_live else "core")
-                # the headings in the name hide libraries of a core from gdbext, but no frame gets a wrong one
-                assert modules.count("libcuda.so") == 1 if is_live else "libcuda.so" not in modules, target
-        finally:
-            process.kill()
+    core = tmp_path / "core"
+    with hanging_in(folder / "libcuda.so") as pid:
+        subprocess.run(["gdb", "-nx", "-batch", "-p", str(pid), "-ex", f"gcore {core}"], check=True,
+                       capture_output=True)
+        for target in (str(pid), str(core)):
+            seen = launcher.launch_by(launcher.command("report", target, "--gdb", gdb_session.executable(), "--json",
+                                                       gdb=None))
+            modules = [frame["module"] for frame in seen.document()["threads"][0]["stack"] if frame.get("module")]
+            assert modules[0].startswith("libc.so"), target
+            is_live = target == str(pid)
+            assert seen.document()["target"]["kind"] == ("live" if is_live else "core")
+            # the headings in the name hide libraries of a core from gdbext, but no frame gets a wrong one
+            assert modules.count("libcuda.so") == 1 if is_live else "libcuda.so" not in modules, target

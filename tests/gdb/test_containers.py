@@ -144,6 +144,14 @@ def check_abba(command: Sequence[str | Path], *ways: Sequence[str]) -> None:
             process.kill()
 
 
+def with_mounts(script: str, *arguments: Path) -> list[str | Path]:
+    """The command that runs a script of the shell in a mount namespace of its own."""
+    new = ["unshare", "--mount"]
+    if subprocess.run([*new, "chroot", "/", "true"], check=False, capture_output=True).returncode:
+        pytest.skip("a mount namespace or chroot is not permitted here")
+    return [*new, "sh", "-c", script, "sh", *arguments]
+
+
 def both_wait(pid: int) -> bool:
     """Whether both threads of a process are in futex()."""
     calls = [(task / "syscall").read_text().split()[0] for task in Path(f"/proc/{pid}/task").iterdir()]
@@ -155,10 +163,7 @@ def test_executable_that_has_another_file_under_its_name_here(tmp_path: Path) ->
     own = built(tmp_path / "program", "-no-pie")
     other = built(tmp_path / "inside" / "program", "-no-pie", "-DPADDED")
     os.utime(own, (0, 0))
-    command: list[str | Path] = [
-        "unshare", "--mount", "sh", "-c", 'mount --bind "$1" "$2" && exec "$2"', "sh", other, own]
-    if subprocess.run([*command[:2], "true"], check=False, capture_output=True).returncode:
-        pytest.skip("no mount namespace can be made here")
+    command = with_mounts('mount --bind "$1" "$2" && exec "$2"', other, own)
     check_abba(command, ("no-gdb",), ("gdb",), ("gdb", *POWERLESS))
 
 
@@ -170,11 +175,6 @@ def test_program_with_another_root_folder(tmp_path: Path) -> None:
     for library in (word for word in listed.split() if word.startswith("/")):
         (tree / library[1:]).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(library, tree / library[1:])
-    if subprocess.run(["chroot", "/", "true"], check=False, capture_output=True).returncode:
-        pytest.skip("chroot is not permitted here")
-    command: list[str | Path] = [
-        "unshare", "--mount", "sh", "-c", 'mount --bind "$1" /mnt && exec chroot /mnt /program', "sh", tree]
-    if subprocess.run([*command[:2], "true"], check=False, capture_output=True).returncode:
-        pytest.skip("no mount namespace can be made here")
+    command = with_mounts('mount --bind "$1" /mnt && exec chroot /mnt /program', tree)
     check_abba(command, ("no-gdb",), ("gdb",), ("gdb", *POWERLESS))
     check_abba(["chroot", tree, "/program"], ("no-gdb",), ("gdb",))

@@ -91,6 +91,7 @@ STILL = 0.5
 #: The longest time for which a program runs between two snapshots, in seconds.
 PAUSE = 0.01
 
+#: How many open files are closed.
 _MANY_FILES = 200
 _KEYS = {"expect", "edges", "greenlets", "behind", "waits", "standstill", "silent", "core", "packages", "pythons",
          "flags", "extension", "library", "builds", "long"}
