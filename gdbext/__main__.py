@@ -1,6 +1,6 @@
 """``python -m gdbext``: the same as the console script."""
 
-from gdbext.launcher.cli import main
+from gdbext.launcher.start import main
 
 if __name__ == "__main__":
     raise SystemExit(main())

@@ -25,6 +25,7 @@ from gdbext.model import (
     Local,
     Lock,
     MixedStack,
+    Part,
     Problem,
     Report,
     TargetInfo,
@@ -192,6 +193,22 @@ class Snapshot:
         report = self.report(stacks if self._deadlocks else lambda thread: True)
         return replace(report, event_loops=asyncio.loops, tasks=asyncio.tasks, task_cycles=asyncio.cycles,
                        greenlets=greenlets.greenlets, greenlet_cycles=greenlets.cycles)
+
+    def with_parts_again(self, before: Report, after: Report) -> Report:
+        """A report whose native frames have got other names, with the parts that follow from these names.
+
+        :param before: a report of this snapshot.
+        :param after: the same report with new names.
+        """
+        known: dict[int, tuple[Part, ...]] = {}  # threads may share a stack
+        threads = []
+        for old, new in zip(before.threads, after.threads):
+            if new.stack is not old.stack:
+                if id(old.stack) not in known:
+                    known[id(old.stack)] = self._mixed.parts_again(old.stack, new.stack)
+                new = replace(new, parts=known[id(old.stack)])
+            threads.append(new)
+        return replace(after, threads=tuple(threads))
 
     def report(self, stacks: Callable[[Thread], bool], looked_up: Lock | None = None) -> Report:
         """Make the report.

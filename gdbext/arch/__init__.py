@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from gdbext.arch.protocol import Architecture
 from gdbext.errors import GdbextError
 
@@ -16,3 +18,12 @@ def of(name: str) -> Architecture:
     if name != x86_64.NAME:
         raise GdbextError(f"the target's architecture is {name}", "only x86-64 is decoded so far")
     return x86_64
+
+
+def system_call_number(name: str) -> int | None:
+    """The number of a system call on this machine; None if it is not known."""
+    try:
+        names = of(os.uname().machine).system_call_names()
+    except GdbextError:
+        return None
+    return next((number for number, known in names.items() if known == name), None)

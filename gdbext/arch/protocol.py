@@ -97,20 +97,26 @@ class Access:
     size: int | None = None
 
 
+ExchangeKind = Literal["exchanges", "compares", "adds", "computes"]
+
+
 @record
 class Exchange:
-    """An atomic exchange of the lowest part of a register with memory of `size` bytes.
+    """An atomic change of memory of `size` bytes, by the lowest parts of registers.
 
-    `stored` is the whole register with the new value, and `old` the one that gets the old value. If `compares`, memory
-    is changed only if it is equal to `old` before, and the instruction sets the result of a comparison as ``equal``
-    then.
+    The whole register `stored` has the new value, or what is added if `added` is None; `part` is the name of its part.
+    The register `old` gets the old value. An exchange that ``compares`` changes memory only if it is equal to `old`
+    before, and sets the result of a comparison as ``equal`` then. One that ``computes`` makes the new value in another
+    way.
     """
 
+    kind: ExchangeKind
     operand: MemoryOperand
     size: int
-    stored: str
-    old: str
-    compares: bool
+    stored: str | None = None
+    old: str | None = None
+    added: int | None = None
+    part: str | None = None
 
 
 @record
@@ -189,6 +195,11 @@ class Instruction:
         raise NotImplementedError
 
     @property
+    def read(self) -> frozenset[str]:
+        """The general registers of which it may read all bits, those that its operands name."""
+        raise NotImplementedError
+
+    @property
     def comparison(self) -> tuple[Operand, Operand | None] | None:
         """The two values that it compares; the second is None unless it is a whole register or word."""
         raise NotImplementedError
@@ -200,7 +211,7 @@ class Instruction:
 
     @property
     def exchange(self) -> Exchange | None:
-        """The atomic exchange that it makes; None for all others."""
+        """The atomic change of memory that it makes; None for all others."""
         raise NotImplementedError
 
     def part(self, operand: Operand) -> tuple[str, int] | None:
@@ -236,6 +247,14 @@ class Origin:
     value: int | None = None
     certain: bool = True
     operand_unchanged: bool = False
+
+
+@record
+class Change:
+    """How one value was made from another: by the addition of `added`, or by setting the bits in `ones`."""
+
+    added: int = 0
+    ones: int = 0
 
 
 @record
@@ -293,6 +312,8 @@ class Architecture(Protocol):
     OF_SLEEPERS: frozenset[str]
     #: The result of a function; before a system call its number.
     RESULT: str
+    #: The registers of a result that has two words.
+    RESULTS: tuple[str, ...]
     #: The first arguments that are integers or pointers, in order.
     ARGUMENTS: tuple[str, ...]
     #: General registers that a call preserves, without the stack pointer, and those that it may change.
@@ -331,7 +352,7 @@ class Architecture(Protocol):
     def iter_calls(self, memory: Memory, start: int, end: int) -> Iterator[tuple[int, int]]: ...
     def iter_branches(self, code: bytes, start: int) -> Iterator[tuple[int, int, bool, bool]]: ...
     def iter_loads(self, code: bytes, start: int) -> Iterator[int]: ...
-    def may_exchange(self, code: bytes) -> bool: ...
+    def may_exchange(self, code: bytes, computes: bool) -> bool: ...
     def may_return(self, code: bytes) -> bool: ...
     def constant_arguments(self, memory: Memory, start: int, call: int) -> frozenset[int]: ...
     def loaded_arguments(self, memory: Memory, start: int, end: int) -> Sequence[tuple[int, int]]: ...
@@ -345,3 +366,5 @@ class Architecture(Protocol):
                     name: Callable[[int], str | None], /) -> Sequence[tuple[int, int, str]]: ...
     def machine(self, memory: Memory, registers: Mapping[str, int], hides_bytes: bool = False) -> Machine: ...
     def origin(self, instructions: Sequence[Instruction], index: int, register: str) -> Origin | None: ...
+    def change(self, instructions: Sequence[Instruction], source: str, target: str, bits: int,
+               ones: Mapping[str, int]) -> Change | None: ...

@@ -5,31 +5,30 @@ One snapshot is taken in a process of its own, by GDB (`debugger.one_snapshot`) 
 
 from __future__ import annotations
 
+import json
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, TextIO
 
-from gdbext.elf.core_file import CoreFile
 from gdbext.errors import GdbextError
 from gdbext.model import Problem, Report
 from gdbext.model.reasons import because
 from gdbext.narrate.reasons import explain
 from gdbext.narrate.verdict import sentence
 from gdbext.narrate.words import plain
-from gdbext.render.crash import crash_page
-from gdbext.render.dot import as_dot
 from gdbext.render.escape import NOTHING, as_text, concatenated
 from gdbext.render.greenlets import greenlet_list
 from gdbext.render.source import SourceFiles
 from gdbext.render.source_access import EVERYBODY, SourceAccess, User
 from gdbext.render.style import Style
-from gdbext.render.tasks import TaskTree
 from gdbext.render.text import TextRenderer
-from gdbext.schema.write import document
 from gdbext.snapshot import Snapshot
 from gdbext.verdict.judge import verdict_of
+
+if TYPE_CHECKING:
+    from gdbext.elf.core_file import CoreFile
 
 #: Mistakes of gdbext, which must not prevent the rest of a report.
 INTERNAL = (AssertionError, AttributeError, ArithmeticError, LookupError, TypeError, ValueError, RecursionError)
@@ -63,12 +62,13 @@ def withhold_values(report: Report) -> Report:
 
 
 def answer(report: Report, incomplete: GdbextError | None, files: SourceFiles, style: Style, each: bool,
-           stacks: str) -> dict[str, Any]:
-    """Make the answer.
+           stacks: str, text_only: bool = False) -> dict[str, Any]:
+    """Make the answer: values of JSON, and as ``document`` the pieces of a line of JSON, see `write_answer`.
 
     :param incomplete: why the report is incomplete, where the user can do something about it.
     :param each: whether threads with the same stack are shown one by one.
     :param stacks: how much of each stack is shown: ``full``, ``top`` or ``none``.
+    :param text_only: whether document and graph are left out; for many threads they take as long as all else.
     """
     lines: dict[tuple[str, int], str] = {}
 
@@ -80,16 +80,21 @@ def answer(report: Report, incomplete: GdbextError | None, files: SourceFiles, s
 
     renderer = TextRenderer(report, style, source)
     crash = tasks = NOTHING
+    # a report that lacks a part need not wait for the module of it
     if report.crash is not None:
+        from gdbext.render.crash import crash_page
+
         # without problems and notes, which the end of the text has
         crash = crash_page(TextRenderer(replace(report, problems=(), notes=()), style, source), report.crash)
     if report.event_loops:
+        from gdbext.render.tasks import TaskTree
+
         tasks = TaskTree(report, renderer, stacks).render()
     text = renderer.threads(None, each, stacks, crash, tasks, greenlet_list(report, renderer, stacks))
     text = style.wrap(concatenated([text, as_text(f"Note: {note}" for note in files.notes())]))
     verdict = verdict_of(report)
     return {
-        "document": document(report, _PARTS), "text": text, "dot": as_dot(report), "outcome": verdict.outcome,
+        **({} if text_only else _document_and_graph(report)), "text": text, "outcome": verdict.outcome,
         # the launcher has no right to read files that the target names, so a page shows the lines of the text
         "source": [[*place, line] for place, line in lines.items()], "source_notes": files.notes(),
         "unknown": explain(report.no_verdict) if report.no_verdict is not None else (
@@ -97,6 +102,26 @@ def answer(report: Report, incomplete: GdbextError | None, files: SourceFiles, s
         "incomplete": None if incomplete is None else str(incomplete),
         "hint": "" if incomplete is None else incomplete.hint,
     }
+
+
+def _document_and_graph(report: Report) -> dict[str, Any]:
+    from gdbext.render.dot import as_dot
+    from gdbext.schema.write import document_text
+
+    return {"document": document_text(report, _PARTS), "dot": as_dot(report)}
+
+
+def write_answer(made: Mapping[str, Any], file: TextIO) -> None:
+    """Write an answer: the ``document`` on a line of its own, if there is one, then a line with all other members.
+
+    A document that was cut off is ended by a newline, so the caller can write another answer after it.
+    """
+    if "document" in made:
+        try:
+            file.writelines(made["document"])
+        finally:
+            print(file=file)
+    print(json.dumps({name: value for name, value in made.items() if name != "document"}), file=file, flush=True)
 
 
 def source_of_core(core: CoreFile | None, written: Callable[[], float | None], folders: tuple[str, ...] = (),

@@ -167,7 +167,7 @@ class LockFlow:
     def _ways(self, here: int, place: Place) -> Ways:
         current = self._acquires.get(here)
         if current is not None and current.place == place:
-            return "none"  # it waits for what it has acquired itself
+            return "none"  # the thread waits for a lock that it has acquired itself
         if self._is_signal(place) or self._may_fail_to_release(place):
             return "none"
         if not self._all_release(self._code.successors[here], place):

@@ -20,7 +20,7 @@ _MAX_TEXT = 40
 _START, _END = 13, 20
 #: Longest ``bytes`` that is shown.
 _MAX_BYTES = 20
-#: Longest value with its quotes and escapes; a text of mostly control characters is no name.
+#: Longest value with its quotes and escapes; a text of mostly control characters is not a name.
 _MAX_SHOWN = 60
 
 

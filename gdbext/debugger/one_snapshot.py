@@ -35,7 +35,7 @@ from gdbext.debugger.target import GdbTarget
 from gdbext.errors import GdbextError
 from gdbext.inferior.budget import Budget
 from gdbext.model import Report
-from gdbext.record import record
+from gdbext.record import compile_records, record
 from gdbext.render.escape import printable
 from gdbext.render.style import Style
 from gdbext.snapshot import Snapshot, take_snapshot
@@ -56,7 +56,7 @@ class Request:
     `object_names` says whether the objects that have locks are named by values of their attributes, `withhold_values`
     whether the values of variables are left out because the target belongs to another user. `paused_before` is how long
     threads were stopped before GDB starts, `max_pause` how long a process may be paused in all, and `seconds` how long
-    a core may be read, all in seconds.
+    a core may be read, all in seconds. With `text_only` the answer has neither a document nor a graph.
     """
 
     parent: int
@@ -73,6 +73,7 @@ class Request:
     max_pause: float
     seconds: float
     withhold_values: bool = False
+    text_only: bool = False
 
 
 _Send = Callable[[Mapping[str, Any]], None]
@@ -97,10 +98,10 @@ def main(request: int, reply: int) -> None:
         raise _Interrupted
     with open(reply, "w", encoding="utf-8") as file:
         try:
-            _answer(wanted, lambda line: print(json.dumps(line), file=file, flush=True))
+            _answer(wanted, lambda line: answer.write_answer(line, file))
         except _Interrupted:
-            print(json.dumps({"problem": "the process was resumed before it was read: the time was over",
-                              "hint": "give it more time: --max-pause SECONDS"}), file=file, flush=True)
+            answer.write_answer({"problem": "the process was resumed before it was read: the time was over",
+                                 "hint": "give it more time: --max-pause SECONDS"}, file)
         finally:
             _set_interrupts(False)
 
@@ -164,6 +165,7 @@ def _take(request: Request, seconds: float) -> tuple[GdbTarget, Report, GdbextEr
 def _take_attached(request: Request, pid: int, send: _Send) -> tuple[GdbTarget, Report, GdbextError | None]:
     prefetch = Prefetch(pid)
     prefetch.read()
+    compile_records()
     asleep = read_sleeping_threads(pid)  # last, since the threads run on
     attached = time.monotonic()
     send({"attached": attached})
@@ -200,4 +202,4 @@ def _reply(request: Request, target: GdbTarget, report: Report, incomplete: Gdbe
     if request.withhold_values:
         report = answer.withhold_values(report)
     return answer.answer(report, incomplete, source_files(target, Settings()), Style(request.colour, request.width),
-                         request.each, request.stacks)
+                         request.each, request.stacks, request.text_only)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import gdb
 
-from gdbext.commands import COMMANDS
+from gdbext.commands.every import COMMANDS
 from gdbext.commands.overview import overview
 from gdbext.debugger import decorators, functions, settings
 from gdbext.debugger.at_prompt import AtPrompt
 from gdbext.debugger.command import GdbCommand
 from gdbext.debugger.frame_filter import FrameFilter
 from gdbext.debugger.in_editor import InEditor, is_in_editor
+from gdbext.record import compile_records
 
 
 class _Overview(gdb.Command):
@@ -31,6 +32,7 @@ _in_editor: InEditor | None = None
 
 def register() -> None:
     """Make all settings, commands and functions known to GDB."""
+    compile_records()  # now, not while a process is stopped
     settings.register()
     decorators.register()
     for command in COMMANDS:

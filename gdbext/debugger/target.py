@@ -28,6 +28,7 @@ from gdbext.inferior.address_space import AddressSpace, Region
 from gdbext.inferior.budget import Budget
 from gdbext.inferior.cache import CachedMemory
 from gdbext.inferior.modules import ModuleMap
+from gdbext.inferior.open_files import OpenFiles
 from gdbext.inferior.proc import Proc
 from gdbext.inferior.protocol import Memory, Module, Origin, Section, SignalInfo, Symbol, ThreadRef
 from gdbext.inferior.signals import FAULT_SIGNALS
@@ -121,9 +122,11 @@ class GdbTarget:
         self._selected = thread.num if thread is not None else None
         connection = _connection_kind(inferior)
         self.kind: TargetKind = "core" if connection == "core" else "live"
-        self.executable = decoded(lambda: inferior.progspace.filename) or None
+        self._program = decoded(lambda: inferior.progspace.filename) or None
+        self.executable = self._program.removeprefix(TARGET_FILES) if self._program is not None else None
         self.architecture = _architecture()
-        self.proc = Proc(self.pid, asleep=before_pause.asleep(inferior)) if connection == "native" else None
+        self.proc = (Proc(self.pid, asleep=before_pause.asleep(inferior),
+                          open_files=OpenFiles(arch.system_call_number("kcmp"))) if connection == "native" else None)
         self._threads: dict[int, gdb.InferiorThread] = {}
         self._descriptors: dict[str, gdb.RegisterDescriptor] = {}
         self._modules: list[Module] | None = None
@@ -157,6 +160,9 @@ class GdbTarget:
             return gdb.newest_frame()
         except (gdb.error, KeyError) as error:
             raise ThreadUnavailable(f"thread {thread.number}: {error}") from None
+
+    def known_registers(self, thread: ThreadRef) -> dict[str, int]:
+        return self.registers(thread, arch.of(self.architecture).FRAME)
 
     def registers(self, thread: ThreadRef, names: Sequence[str] = ()) -> dict[str, int]:
         core, cpu = self.core_file(), arch.of(self.architecture)
@@ -263,7 +269,7 @@ class GdbTarget:
         sections: dict[str, list[Section]] = {}
         for path, section in _without_forged(listed):
             sections.setdefault(path, []).append(section)
-        return [Module(path or self.executable or "", tuple(found), not path) for path, found in sections.items()]
+        return [Module(path or self._program or "", tuple(found), not path) for path, found in sections.items()]
 
     def _open_mapped(self, path: str) -> Read | None:
         return _open_first([_host_path(path)] if self.proc is None else [self.proc.mapped_file(path), path])

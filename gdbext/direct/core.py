@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from gdbext.direct.memory import MemoryOfCore
 from gdbext.direct.source_lines import SourceLines
-from gdbext.direct.symbols import LoadedFile
+from gdbext.direct.symbols import DEBUG_FOLDER, LoadedFile
 from gdbext.direct.target import DirectTarget, kernel_code, loaded_file, named_modules
 from gdbext.elf.core_file import CoreFile, read_core_file
 from gdbext.elf.core_memory import CoreMemory
@@ -39,14 +39,15 @@ class CoreTarget(DirectTarget):
     :param executable: the executable on this machine, None if not known.
     :param places: the paths on this machine of mapped files, by their paths in the core.
     :param lines: reads source lines.
+    :param sysroot: the folder on this machine that holds the process's files under their own paths; None: the root.
     :raises NoTarget: it is not a core that can be read.
     """
 
     def __init__(self, path: str, executable: str | None, places: Mapping[str, str],
-                 lines: SourceLines | None = None) -> None:
+                 lines: SourceLines | None = None, sysroot: str | None = None) -> None:
         self.kind: TargetKind = "core"
         self.proc: Proc | None = None
-        self._path = path
+        self._path, self._sysroot = path, sysroot
         super().__init__(lines)
         core = read_core_file(path)
         if core is None or not core.threads:
@@ -82,14 +83,14 @@ class CoreTarget(DirectTarget):
     def _find_modules(self, alone: Memory) -> tuple[list[tuple[Module, LoadedFile | None]], dict[str, Read]]:
         modules: list[tuple[Module, LoadedFile | None]] = []
         files: dict[str, Read] = {}
-        for found in [*mapped_modules(alone, self.core_file.regions, (), self._open_mapped, versioned=True),
+        for found in [*mapped_modules(alone, self.core_file.regions, (), self._open_mapped),
                       *kernel_code(alone, self._contents.auxiliary)]:
             path = found.module.path
             read = self._open_mapped(path)
             if found.file is not None and read is not None:
                 files[path] = read
             modules.append((Module(path, found.module.sections, path == self._contents.executable, found.file is None),
-                            loaded_file(found, self._places.get(path), self._open)))
+                            loaded_file(found, self._places.get(path), self._open_debug)))
         return modules, files
 
     def _link_names(self) -> Iterator[tuple[str, str]]:
@@ -106,6 +107,16 @@ class CoreTarget(DirectTarget):
 
     def _open(self, path: str) -> Read | None:
         return self._open_here(path)
+
+    def _open_debug(self, path: str) -> Read | None:
+        """Open a debug file: that of the sysroot if there is one, as GDB does (GDB 13.1 gdb/build-id.c)."""
+        if self._sysroot is None or not path.startswith(f"{DEBUG_FOLDER}/"):
+            return self._open(path)
+        # the folder has the paths of the process: not <sysroot>/usr/lib/debug/<sysroot>/usr/lib/x
+        inside = path[len(DEBUG_FOLDER):]
+        if inside.startswith(f"{self._sysroot}/"):
+            inside = inside[len(self._sysroot):]
+        return self._open(f"{self._sysroot}{DEBUG_FOLDER}{inside}") or self._open(path)
 
     def _open_mapped(self, path: str) -> Read | None:
         place = self._places.get(path)
@@ -144,6 +155,9 @@ class CoreTarget(DirectTarget):
     def registers(self, thread: ThreadRef, names: Sequence[str] = ()) -> Mapping[str, int]:
         found = self._registers(thread)
         return {name: found[name] for name in names or self._cpu.AT_STOP if name in found}
+
+    def known_registers(self, thread: ThreadRef) -> Mapping[str, int]:
+        return self._registers(thread)
 
     def signal(self, thread: ThreadRef) -> SignalInfo | None:
         info = self.core_file.threads[thread.number - 1].siginfo

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator
 
 from gdbext.errors import MemoryUnreadable
-from gdbext.inferior.cache import BYPASS_PAGES, PAGE, CachedMemory
+from gdbext.inferior.cache import BYPASS_PAGES, MISSING, PAGE, CachedMemory
 from gdbext.inferior.protocol import Memory
 
 #: Most pages that are read in one go, and most pages of an image.
 _MOST_TOGETHER, _MOST_PAGES = 256, 32768
+#: Most pages besides the image whose contents are kept: 32 MiB. A thread needs about four.
+_MOST_KEPT = 8192
 
 
 class ImageMemory(CachedMemory):
@@ -22,7 +24,9 @@ class ImageMemory(CachedMemory):
     def __init__(self, memory: Memory) -> None:
         super().__init__(memory)
         self._image: frozenset[int] = frozenset()
-        # the pages that were read before the budget was spent
+        # the hash of each page whose contents are no longer kept
+        self._hashes: dict[int, int] = {}
+        # the pages that were read before the budget was spent, and those that were read twice and differ
         self._forgotten: set[int] = set()
         # what was read past the cache: the hash of each range, by its address and size
         self._past: dict[tuple[int, int], int] = {}
@@ -35,6 +39,7 @@ class ImageMemory(CachedMemory):
         :param pages: their addresses.
         """
         self._pages.clear()
+        self._hashes.clear()
         self._past.clear()
         self._pages.update(self._read_pages(sorted(pages)[:_MOST_PAGES]))
         self._image = frozenset(self._pages)
@@ -59,12 +64,38 @@ class ImageMemory(CachedMemory):
         data = super()._fetch(address, size)
         if size >= PAGE * (BYPASS_PAGES - 1):
             self._past[address, size] = hash(data)
+        elif self._hashes and not (address | size) % PAGE:
+            self._compare_again(address, data)
         return data
 
+    def _make_room(self, count: int) -> None:
+        """Replace the contents of pages by their hashes if there are too many; the image remains."""
+        if len(self._pages) + count <= _MOST_KEPT + len(self._image):
+            return
+        for at, data in list(self._pages.items()):
+            if at not in self._image:
+                self._hashes[at] = self._hash(at, data)
+                self._pages.pop(at, None)
+
+    def _hash(self, page: int, data: bytes | None) -> int:
+        return hash(self._without_ignored(page, data))
+
+    def _compare_again(self, address: int, data: bytes) -> None:
+        """Compare pages that are read again."""
+        for at in range(0, len(data), PAGE):
+            was = self._hashes.get(address + at)
+            if was is not None and self._hash(address + at, data[at:at + PAGE]) != was:
+                self._forgotten.add(address + at)
+
     def ignore(self, address: int, size: int) -> None:
-        """Take a range for unchanged."""
+        """Take a range for unchanged, from now on."""
         end = address + size
         for page in range(address & -PAGE, end, PAGE):
+            if page in self._hashes:
+                data = self._read_page(page)
+                if self._hash(page, data) != self._hashes.pop(page):
+                    self._forgotten.add(page)
+                self._pages[page] = data
             self._ignored.setdefault(page, []).append((max(address, page) - page, min(end, page + PAGE) - page))
 
     def _without_ignored(self, page: int, data: bytes | None) -> bytes | None:
@@ -77,10 +108,8 @@ class ImageMemory(CachedMemory):
 
         :param may_change: says of a page whether it is worth reading.
         """
-        again = sorted(at for at in self._pages if at not in self._image and may_change(at))
-        found = {at for at, data in self._read_pages(again)
-                 if data != self._pages[at] and self._without_ignored(at, data) != self._without_ignored(
-                     at, self._pages[at])}
+        again = sorted(at for at in {*self._pages, *self._hashes} if at not in self._image and may_change(at))
+        found = {at for at, data in self._read_pages(again) if not self._is_unchanged(at, data)}
         for (address, size), was in self._past.items():
             try:
                 if hash(self._memory.read(address, size)) != was:
@@ -88,6 +117,15 @@ class ImageMemory(CachedMemory):
             except MemoryUnreadable:
                 found.add(address & -PAGE)
         return found | self._forgotten
+
+    def _is_unchanged(self, page: int, data: bytes | None) -> bool:
+        was = self._hashes.get(page)
+        if was is not None:
+            return was == self._hash(page, data)
+        # the thread that watches the budget may have forgotten it meanwhile
+        before = self._pages.get(page, MISSING)
+        return before is not MISSING and (
+            data == before or self._without_ignored(page, data) == self._without_ignored(page, before))
 
     @property
     def is_taken(self) -> bool:
@@ -97,12 +135,13 @@ class ImageMemory(CachedMemory):
     def drop(self) -> None:
         """Have no image: it does not show one moment."""
         self._pages.clear()
+        self._hashes.clear()
         self._image = frozenset()
 
     @property
     def used(self) -> Collection[int]:
         """The addresses of the pages that were read so far."""
-        return self._forgotten | self._pages.keys()
+        return self._forgotten | self._pages.keys() | self._hashes.keys()
 
     def forget(self) -> None:
         """Forget all pages, but not which they were."""
@@ -111,11 +150,8 @@ class ImageMemory(CachedMemory):
 
     def later(self) -> set[int]:
         """The addresses of the pages that were read after the image."""
-        used = {*self.used}
         past = {at for address, size in self._past for at in range(address & -PAGE, address + size, PAGE)}
-        if not self._image <= used:  # the cache was too small for them
-            return used | past
-        return used - self._image | past
+        return {*self.used} - self._image | past
 
 
 def _runs(pages: Collection[int]) -> Iterator[tuple[int, int]]:

@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 from gdbext.commands.answer import INTERNAL, answer, source_of_core, source_of_process, with_crash, withhold_values
-from gdbext.direct.core import CoreTarget
 from gdbext.direct.source_lines import Row, SourceLines
 from gdbext.direct.unmoved import read_unmoved
 from gdbext.errors import GdbextError
@@ -28,10 +27,11 @@ NOT_MORE = frozenset(("late-lines", "unstopped"))
 class Request:
     """The launcher's request.
 
-    `executable` and `places` are as in `CoreTarget`. `pid` is the process, None for a core; `may_stop` says whether its
-    threads may be stopped for a moment. If `may_defer`, the answer only says what was left out if the report by GDB
-    could have more, or if the core is unusual. Reading takes at most `seconds`; threads of a process are stopped for at
-    most `max_pause` seconds. `known_lines` are the ``lines`` of answers for other cores. For the other members see
+    `executable`, `places` and `sysroot` are as in `CoreTarget`. `pid` is the process, None for a core; `may_stop` says
+    whether its threads may be stopped for a moment. If `may_defer`, the answer only says what was left out if the
+    report by GDB could have more, or if the core is unusual; `dispensable` are the members of `LEFT_OUT` that do not
+    matter. Reading takes at most `seconds`; threads of a process are stopped for at most `max_pause` seconds.
+    `known_lines` are the ``lines`` of answers for other cores. For the other members see
     `debugger.one_snapshot.Request`.
     """
 
@@ -49,6 +49,9 @@ class Request:
     max_pause: float = 10.0
     withhold_values: bool = False
     known_lines: Sequence[Row] = ()
+    dispensable: Sequence[str] = ()
+    sysroot: str | None = None
+    text_only: bool = False
 
 
 def answer_request(request: Request, core: str) -> dict[str, Any]:
@@ -73,13 +76,16 @@ def answer_request(request: Request, core: str) -> dict[str, Any]:
 
 
 def _of_core(request: Request, core: str) -> dict[str, Any]:
+    from gdbext.direct.core import CoreTarget  # a report of a process need not wait for it
+
     lines = SourceLines(request.known_lines)
-    target = CoreTarget(core, request.executable, request.places, lines)
+    target = CoreTarget(core, request.executable, request.places, lines, request.sysroot)
     with Budget(request.seconds) as budget:
         snapshot = take_snapshot(target, request.object_names, budget)
         report = with_crash(snapshot, snapshot.judged_report(lambda thread: True))
     left_out = target.left_out()
-    if request.may_defer and (left_out - NOT_MORE - _not_of_the_cause(report) or not target.is_usual):
+    needed = left_out - NOT_MORE - set(request.dispensable) - _not_of_the_cause(report)
+    if request.may_defer and (needed or not target.is_usual):
         return {"left_out": sorted(left_out)}
     made = _answer(request, report, snapshot.incomplete, left_out,
                    source_of_core(target.core_file, lambda: target.written))
@@ -108,8 +114,8 @@ def _of_process(request: Request, pid: int) -> dict[str, Any]:
 def _answer(request: Request, report: Report, incomplete: GdbextError | None, left_out: Collection[str],
             files: SourceFiles) -> dict[str, Any]:
     report = _with_left_out(withhold_values(report) if request.withhold_values else report, left_out)
-    made = answer(report, incomplete, files, Style(request.colour, request.width),
-                  request.each, request.stacks)
+    made = answer(report, incomplete, files, Style(request.colour, request.width), request.each, request.stacks,
+                  request.text_only)
     return {**made, "left_out": sorted(left_out)}
 
 

@@ -18,6 +18,7 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from types import MappingProxyType
 
 from gdbext import arch
 from gdbext.direct.image import ImageMemory
@@ -33,6 +34,7 @@ from gdbext.elf.mapped import mapped_modules
 from gdbext.errors import CorruptStructure, GdbextError, NoTarget, ThreadUnavailable
 from gdbext.inferior.address_space import AddressSpace, Region
 from gdbext.inferior.cache import PAGE, CachedMemory, read_available
+from gdbext.inferior.open_files import OpenFiles
 from gdbext.inferior.proc import Proc
 from gdbext.inferior.protocol import Memory, Module, Origin, SignalInfo, Symbol, ThreadRef
 from gdbext.model import NativeFrame, Report, TargetKind
@@ -119,7 +121,7 @@ class ProcessTarget(DirectTarget):
         self._raw = ProcessMemory(pid)
         self._image = ImageMemory(self._raw)
         self.memory: Memory = self._image
-        self.proc: Proc | None = Proc(pid)
+        self.proc: Proc | None = Proc(pid, open_files=OpenFiles(arch.system_call_number("kcmp")))
         self._proc = self.proc
         self.stopped = StoppedThreads()
         # addresses of frames whose lines are not known yet
@@ -146,8 +148,7 @@ class ProcessTarget(DirectTarget):
         self._now: dict[int, Task] = {}
         self._numbers = dict(enumerate(self._ordered(), 1))
         self._call_names = self._cpu.system_call_names()
-        self._robust_list = next((number for number, name in self._call_names.items() if name == "get_robust_list"),
-                                 None)
+        self._robust_list = arch.system_call_number("get_robust_list")
 
     def _check_machine(self) -> None:
         """Check that the process is one of this machine's processor: a 32-bit process has other system calls.
@@ -268,6 +269,13 @@ class ProcessTarget(DirectTarget):
             return asleep
         stopped = self._registers(thread)
         return {name: stopped[name] for name in names or self._cpu.AT_STOP if name in stopped}
+
+    def known_registers(self, thread: ThreadRef) -> Mapping[str, int]:
+        asleep = self._asleep(self.tasks[thread.lwp])
+        if asleep is not None:
+            return asleep
+        is_stopped = thread.lwp in self._at_stop or thread.lwp in self.stopped.current
+        return self._registers(thread) if is_stopped else {}
 
     def _asleep(self, task: Task) -> dict[str, int] | None:
         """The registers that /proc shows of a thread that sleeps."""
@@ -393,7 +401,7 @@ class ProcessTarget(DirectTarget):
         return found
 
     def _compare(self) -> Changes:
-        now = self._now = _settled_tasks(self.pid)
+        now = self._now = _settled_tasks(self.pid, known=self.tasks)
         sleeps = read_switches(self.pid, self._brief_stops)
         apart = self._moving | set(self.stopped.current)
         came_or_went = now.keys() ^ self.tasks.keys()
@@ -465,7 +473,7 @@ class ProcessTarget(DirectTarget):
     @cached_property
     def _loaded(self) -> list[tuple[Module, LoadedFile | None]]:  # type: ignore[override]  # read on first use
         auxiliary = self._proc.auxiliary()
-        found = [*mapped_modules(self.memory, self.regions(), (), self._open, versioned=True),
+        found = [*mapped_modules(self.memory, self.regions(), (), self._open),
                  *kernel_code(self.memory, auxiliary)]
         names: dict[str, str] = {}
         space = AddressSpace(self.regions())
@@ -507,9 +515,9 @@ class ProcessTarget(DirectTarget):
         return Origin(self._proc.command_line(), socket.gethostname(), int(time.time()))
 
 
-def _settled_tasks(pid: int, looks: int = _LOOKS) -> dict[int, Task]:
+def _settled_tasks(pid: int, looks: int = _LOOKS, known: Mapping[int, Task] = MappingProxyType({})) -> dict[int, Task]:
     """Read the threads of a process; those that run are read again, since many of them only wake up for a moment."""
-    tasks = read_tasks(pid)
+    tasks = read_tasks(pid, known=known)
     for _ in range(looks):
         running = [tid for tid, task in tasks.items() if task.call is None]
         if not running:

@@ -18,11 +18,12 @@ import os
 import resource
 import signal
 import socket
-import traceback
 from types import FrameType
-from typing import Any
+from typing import Any, TextIO
 
+from gdbext.commands.answer import write_answer
 from gdbext.direct.one_snapshot import Request, answer_request
+from gdbext.record import compile_records
 
 #: prctl(2): the signal that a process gets when its parent ends. Source: Linux 6.1 include/uapi/linux/prctl.h.
 _PR_SET_PDEATHSIG = 1
@@ -30,8 +31,9 @@ _PR_SET_PDEATHSIG = 1
 _MOST_MEMORY = 4 << 30
 _FILES = 3
 #: Modules that other modules import only when they need them.
-_LATER = ("gdbext.arch.x86_64", "gdbext.cpython.object_state", "gdbext.crash.reader", "gdbext.runtimes.libstdcxx",
-          "gdbext.runtimes.messages", "gdbext.stacks.recursion")
+_LATER = ("gdbext.arch.x86_64", "gdbext.cpython.object_state", "gdbext.crash.reader", "gdbext.direct.core",
+          "gdbext.holders.proven", "gdbext.render.crash", "gdbext.render.dot", "gdbext.render.tasks",
+          "gdbext.runtimes.libstdcxx", "gdbext.runtimes.messages", "gdbext.schema.write", "gdbext.stacks.recursion")
 
 
 def main(descriptor: int) -> None:
@@ -41,9 +43,8 @@ def main(descriptor: int) -> None:
     """
     signal.signal(signal.SIGCHLD, _reap)
     prctl = ctypes.CDLL(None).prctl
-    for name in _LATER:  # once, not in each child
-        importlib.import_module(name)
     gc.disable()  # a snapshot makes many objects and drops few
+    gc.freeze()  # `read_unmoved` has those of a snapshot collected, and none of the modules'
     own = os.getpid()
     with socket.socket(fileno=descriptor) as requests:
         while True:
@@ -60,6 +61,9 @@ def main(descriptor: int) -> None:
                     os._exit(0)
             for file in files:
                 os.close(file)
+            for name in _LATER:  # once, not in each further child; the first one need not wait for it
+                importlib.import_module(name)
+            compile_records()
 
 
 def _reap(number: int, frame: FrameType | None) -> None:
@@ -90,7 +94,7 @@ def _work(request: int, core: int, reply: int) -> None:
     _limit_memory()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     with open(reply, "w", encoding="utf-8") as answer:
-        json.dump(_answer(members, core), answer)
+        _answer(members, core, answer)
 
 
 def _limit_memory() -> None:
@@ -99,10 +103,12 @@ def _limit_memory() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (most, most))
 
 
-def _answer(members: dict[str, Any], core: int) -> dict[str, Any]:
+def _answer(members: dict[str, Any], core: int, file: TextIO) -> None:
     try:
-        return answer_request(Request(**members), f"/proc/self/fd/{core}")
+        write_answer(answer_request(Request(**members), f"/proc/self/fd/{core}"), file)
     except Exception as error:
+        import traceback
+
         frame = traceback.extract_tb(error.__traceback__)[-1]
-        return {"problem": f"internal error: {type(error).__name__} in {os.path.basename(frame.filename)}:"
-                           f"{frame.lineno}", "hint": "please report it"}
+        write_answer({"problem": f"internal error: {type(error).__name__} in {os.path.basename(frame.filename)}:"
+                                 f"{frame.lineno}", "hint": "please report it"}, file)

@@ -31,6 +31,8 @@ def replaced(value: _Value, frame: Callable[[NativeFrame], NativeFrame]) -> _Val
     """
     # the parts of a report are shared by its threads; `value` keeps them alive
     known: dict[int, Any] = {}
+    # the names of the fields of each class; a class that is not a record has none
+    names: dict[type, tuple[str, ...]] = {tuple: ()}
 
     def make(old: Any) -> Any:
         if isinstance(old, tuple):
@@ -39,15 +41,19 @@ def replaced(value: _Value, frame: Callable[[NativeFrame], NativeFrame]) -> _Val
         if isinstance(old, NativeFrame):
             return frame(old)
         changed = {}
-        for field in dataclasses.fields(old):
-            before = getattr(old, field.name)
+        for name in names[type(old)]:
+            before = getattr(old, name)
             after = remade(before)
             if after is not before:
-                changed[field.name] = after
+                changed[name] = after
         return dataclasses.replace(old, **changed) if changed else old
 
     def remade(old: Any) -> Any:
-        if type(old) is not tuple and not dataclasses.is_dataclass(old):
+        kind = type(old)
+        if kind not in names:
+            names[kind] = (tuple([field.name for field in dataclasses.fields(old)]) if dataclasses.is_dataclass(old)
+                           else ())
+        if not names[kind] and kind is not tuple:
             return old
         if id(old) not in known:
             known[id(old)] = make(old)

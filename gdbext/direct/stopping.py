@@ -26,8 +26,10 @@ _NT_PRSTATUS = 1
 _WALL = 0x40000000
 #: The longest wait for the threads to stop, in seconds. A thread in an uninterruptible sleep does not stop.
 _SECONDS = 0.5
-#: How often ended threads are waited for, in seconds.
-_REAP_EVERY = 0.002
+#: The time between two waits for ended threads, in seconds: at least, and for each thread, because waiting takes time.
+_REAP_EVERY, _REAP_EACH = 0.002, 0.00002
+#: How often a thread that we may not stop is tried, and the time between two tries, times their number, in seconds.
+_TRIES, _BETWEEN_TRIES = 4, 0.001
 #: Most bytes of a register set.
 _MOST_BYTES = 1 << 12
 
@@ -59,7 +61,7 @@ class _Reaper:
 
     def _run(self) -> None:
         while True:
-            time.sleep(_REAP_EVERY)
+            time.sleep(max(_REAP_EVERY, len(self._threads) * _REAP_EACH))
             with self._lock:
                 self._threads = {tid for tid in self._threads if not _has_ended(tid)}
                 if not self._threads:
@@ -164,9 +166,14 @@ class StoppedThreads:
 
     def _interrupt(self, tid: int) -> None:
         if tid not in self._seized:
-            number = self._call(_SEIZE, tid, 0, 0)
-            if number == errno.ESRCH or number and not _is_alive(tid):
-                return
+            for again in range(_TRIES):
+                # while a process starts another program, it has two threads with its TID, one of which ends
+                number = self._call(_SEIZE, tid, 0, 0)
+                if number == errno.ESRCH or number and not _is_alive(tid):
+                    return
+                if number != errno.EPERM:
+                    break
+                time.sleep(_BETWEEN_TRIES * again)
             if number:
                 raise PermissionError(number, os.strerror(number))
             self._seized.add(tid)

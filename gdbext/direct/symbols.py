@@ -127,7 +127,7 @@ class LoadedFile:
         """The file at a place, if it has a build id."""
         read = self._open(place)
         try:
-            file = SymbolFile(read, True) if read is not None else None
+            file = SymbolFile(read) if read is not None else None
             return file if file is not None and file.build_id() == build_id else None
         except GdbextError:
             return None

@@ -303,7 +303,7 @@ def kernel_code(memory: Memory, auxiliary: Mapping[int, int]) -> Iterator[Mapped
     if not start:
         return
     try:
-        file = SymbolFile(mapped_file(memory, start), versioned=True)
+        file = SymbolFile(mapped_file(memory, start))
     except GdbextError:
         return
     first = next((section for section in file.sections if section.flags & SHF_ALLOC), None)

@@ -7,12 +7,13 @@ Documentation/filesystems/proc.rst (syscall), Documentation/scheduler/sched-stat
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 
 from gdbext.inferior.asleep import SystemCall, parse_switches, parse_system_call
+from gdbext.inferior.libc import syscall
 from gdbext.record import record
 
 #: Most bytes of one of these files, and most threads of a process.
@@ -39,13 +40,15 @@ class Task:
                 and (self.call, self.runs) == (earlier.call, earlier.runs))
 
 
-def read_tasks(pid: int, only: Iterable[int] | None = None, root: str = "/proc") -> dict[int, Task]:
+def read_tasks(pid: int, only: Iterable[int] | None = None, root: str = "/proc",
+               known: Mapping[int, Task] = MappingProxyType({})) -> dict[int, Task]:
     """Read the threads of a process, by their TIDs, in the kernel's order; those that have ended are left out.
 
     The kernel lists threads as they were started. Their TIDs may not ascend, because the kernel begins again at 300.
 
     :param only: the threads to read; all by default.
     :param root: the path of /proc.
+    :param known: earlier reads; the names of these threads are not read again.
     :raises PermissionError: we may not read what the threads are doing.
     :raises OSError: the process does not exist.
     """
@@ -54,8 +57,10 @@ def read_tasks(pid: int, only: Iterable[int] | None = None, root: str = "/proc")
         numbers = [int(name) for name in os.listdir(folder) if name.isdigit()] if only is None else only
         found = {}
         for number in list(numbers)[:_MOST_THREADS]:
-            with contextlib.suppress(FileNotFoundError, ProcessLookupError, ValueError):
-                found[number] = _read_task(folder, number)
+            try:
+                found[number] = _read_task(folder, number, known.get(number))
+            except (FileNotFoundError, ProcessLookupError, ValueError):
+                pass
         return found
     finally:
         os.close(folder)
@@ -82,28 +87,33 @@ def _of_each(pid: int, only: Iterable[int], root: str, read: Callable[[int, int]
     found = {}
     try:
         for number in only:
-            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            try:
                 found[number] = read(folder, number)
+            except (FileNotFoundError, ProcessLookupError):
+                pass
         return found
     finally:
         os.close(folder)
 
 
-def _read_task(folder: int, number: int) -> Task:
+def _read_task(folder: int, number: int, known: Task | None) -> Task:
     # the counter comes first: if the thread then goes to sleep, it must run again to be anywhere else
     runs = _runs(folder, number)
     text = _read(folder, f"{number}/syscall")
     call = None if text.startswith(_RUNNING) else parse_system_call(text.decode("ascii", "replace"))
-    name = _read(folder, f"{number}/comm").decode("utf-8", "backslashreplace").rstrip("\n")
+    name = (known.name if known is not None
+            else _read(folder, f"{number}/comm").decode("utf-8", "backslashreplace").rstrip("\n"))
     return Task(number, name, call, runs)
 
 
 def _runs(folder: int, number: int) -> int | None:
-    with contextlib.suppress(FileNotFoundError, ValueError):  # a kernel without these statistics
+    try:
         # time on the processor, time in the queue, number of times; zeros if the kernel does not count
         counters = [int(word) for word in _read(folder, f"{number}/schedstat").split()]
         if len(counters) == 3 and any(counters):
             return counters[2]
+    except (FileNotFoundError, ValueError):  # a kernel without these statistics
+        pass
     return _switches(folder, number)
 
 
@@ -127,6 +137,5 @@ def robust_list(tid: int, number: int) -> int | None:
     :param number: the system call's number on this machine.
     """
     head, size = ctypes.c_uint64(), ctypes.c_size_t()
-    failed = ctypes.CDLL(None).syscall(ctypes.c_long(number), ctypes.c_long(tid), ctypes.byref(head),
-                                       ctypes.byref(size))
+    failed = syscall()(ctypes.c_long(number), ctypes.c_long(tid), ctypes.byref(head), ctypes.byref(size))
     return head.value or None if not failed else None

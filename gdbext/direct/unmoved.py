@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import math
 import time
 from collections.abc import Collection, Iterable, Iterator, Set
@@ -14,7 +15,7 @@ from gdbext.direct.stopping import StoppedThreads
 from gdbext.errors import GdbextError, ThreadUnavailable
 from gdbext.inferior.budget import Budget
 from gdbext.model import Report
-from gdbext.model.kinds import GIL
+from gdbext.model.kinds import FILE_LOCK, GIL
 from gdbext.snapshot import take_snapshot
 
 #: How often the process is read in each way until nothing has changed meanwhile.
@@ -60,9 +61,10 @@ def read_unmoved(pid: int, may_stop: bool = True, object_names: bool = True, sec
             report = snapshot.judged_report(lambda thread: True)
             changes = target.changes()
             changes = _without(changes, _kept_waiting(target, report, changes))
-            is_apart = not target.is_whole and _take_part(report, target.imaged & changes.ran)
+            is_apart = (not target.is_whole and _take_part(report, target.imaged & changes.ran)
+                        or _wait_for_files(report, target.imaged))
         if not changes.moved and not changes.pages and not is_apart:
-            report = target.add_lines(report)
+            report = snapshot.with_parts_again(report, target.add_lines(report))
             # a stop of less than a millisecond is a stop, too
             paused = math.ceil(_total(stops) * 1000) / 1000
             report = replace(report, target=replace(report.target, paused=paused))
@@ -70,6 +72,8 @@ def read_unmoved(pid: int, may_stop: bool = True, object_names: bool = True, sec
         moving |= changes.ran
         # all pages can hardly be read together if there are many, and threads run often
         pages |= target.pages if pages or _take_part(report, changes.ran) else changes.pages
+        del snapshot, report
+        gc.collect()  # what a snapshot consists of refers to each other
     hint = "let GDB stop it: leave out --no-gdb" if may_stop else "let threads be stopped: leave out --no-stop"
     raise GdbextError(f"process {pid} changes faster than it can be read without GDB", hint)
 
@@ -100,6 +104,13 @@ def _take_part(report: Report, tids: Collection[int]) -> bool:
     return (any(thread.waits is not None for thread in report.threads if thread.number in numbers)
             or any(not numbers.isdisjoint((*lock.candidates, *(holder.thread for holder in lock.holders)))
                    for lock in report.locks if lock.id in waited_for))
+
+
+def _wait_for_files(report: Report, tids: Collection[int]) -> bool:
+    """Whether threads wait for locks on files, which are not in the image: they are of a later moment."""
+    numbers = {thread.number for thread in report.threads if thread.lwp in tids}
+    return any(lock.kind == FILE_LOCK and any(waiter.thread in numbers for waiter in lock.waiters)
+               for lock in report.locks)
 
 
 def _kept_waiting(target: ProcessTarget, report: Report, changes: Changes) -> set[int]:

@@ -11,11 +11,14 @@ from collections.abc import Iterator
 from functools import cached_property
 
 from gdbext.dwarf.units import LOW_PC, RANGES, Unit, Units
-from gdbext.elf.dwarf_cursor import DwarfCursor
 from gdbext.errors import CorruptStructure
 
 _SECTION = ".debug_aranges"
 _PAIR = struct.Struct("<QQ")
+#: A header: length, version, offset of the unit, sizes of addresses and of segment selectors.
+_HEAD, _LONG_HEAD = struct.Struct("<IHIBB"), struct.Struct("<4xQHQBB")
+#: The length of a unit whose offsets have 64 bits.
+_LONG = b"\xff\xff\xff\xff"
 #: The largest size of the section in bytes.
 _MAX_SIZE = 1 << 27
 #: Most ranges that overlap each other.
@@ -51,18 +54,15 @@ class UnitRanges:
         data, at = sections.read(_SECTION, 0, size), 0
         while at < len(data):
             sections.budget.check()
-            cursor = DwarfCursor(data, 0)
-            cursor.at = at
-            length, offset_size = cursor.unsigned(4), 4
-            if length == 0xFFFFFFFF:
-                length, offset_size = cursor.unsigned(8), 8
-            end = cursor.at + length
-            version, start = cursor.unsigned(2), cursor.unsigned(offset_size)
-            address_size, selector_size = cursor.unsigned(1), cursor.unsigned(1)
+            is_long = data.startswith(_LONG, at)
+            head, length_size = (_LONG_HEAD, 12) if is_long else (_HEAD, 4)
+            if len(data) - at < head.size:
+                raise CorruptStructure(at, "ranges of units end early")
+            length, version, start, address_size, selector_size = head.unpack_from(data, at)
             if version != 2 or address_size != 8 or selector_size or not length:
                 raise CorruptStructure(at, f"ranges of units of version {version}")
-            first = cursor.at + -(cursor.at - at) % _PAIR.size
-            pairs = data[first:end]
+            end = at + length_size + length
+            pairs = data[at + head.size + -head.size % _PAIR.size:end]
             for low, size in _PAIR.iter_unpack(pairs[:len(pairs) // _PAIR.size * _PAIR.size]):
                 if low and size:
                     yield low, low + size, start

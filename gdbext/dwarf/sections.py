@@ -17,7 +17,7 @@ from gdbext.errors import CorruptStructure, GdbextError
 
 _CHDR, _ZLIB = struct.Struct("<IIQQ"), 1
 #: Bounds in bytes: a decompressed section, a piece that is decompressed at once, a string, and what is read for one.
-_MAX_SECTION, _PIECE, _MAX_STRING, _SHORT = 1 << 28, 1 << 20, 1 << 16, 128
+_MAX_SECTION, _PIECE, _MAX_STRING, _SHORT = 1 << 28, 1 << 16, 1 << 16, 128
 
 
 class OutOfTime(GdbextError):
@@ -67,7 +67,7 @@ class DebugSections:
         self._file = file
         self.budget = budget
         self._strings: dict[tuple[str, int], str] = {}
-        self._decompressed: dict[str, bytes] = {}
+        self._compressed: dict[str, _CompressedSection] = {}
 
     def _find(self, name: str) -> FileSection | None:
         found = self._file.section(name) or self._file.section(f".z{name[1:]}")
@@ -78,7 +78,7 @@ class DebugSections:
         section = self._find(name)
         if section is None:
             return 0
-        return len(self._whole(name, section)) if _is_compressed(section) else section.size
+        return self._decompressor(name, section).size if _is_compressed(section) else section.size
 
     def read(self, name: str, offset: int, size: int) -> bytes:
         """Read bytes of a section, fewer at its end.
@@ -89,7 +89,7 @@ class DebugSections:
         if section is None:
             raise CorruptStructure(0, f"the file has no {name}")
         if _is_compressed(section):
-            data = self._whole(name, section)[offset:offset + size]
+            data = self._decompressor(name, section).read(offset, size)
         else:
             data = self._file.read(section.offset + offset, min(size, section.size - offset)) if offset >= 0 else b""
         if not data and size:
@@ -112,34 +112,48 @@ class DebugSections:
             known = self._strings[name, offset] = text.decode("utf-8", "backslashreplace")
         return known
 
-    def _whole(self, name: str, section: FileSection) -> bytes:
-        if name not in self._decompressed:
-            self._decompressed[name] = b""
-            self._decompressed[name] = self._decompress(section)
-        return self._decompressed[name]
+    def _decompressor(self, name: str, section: FileSection) -> _CompressedSection:
+        if name not in self._compressed:
+            self._compressed[name] = _CompressedSection(self._file, section, self.budget)
+        return self._compressed[name]
 
-    def _decompress(self, section: FileSection) -> bytes:
-        at, end = section.offset, section.offset + section.size
-        head = self._file.read(at, _CHDR.size)
+
+class _CompressedSection:
+    """A compressed section. Each read decompresses what it needs and no more, because a large section takes long.
+
+    :raises CorruptStructure: it cannot be decompressed.
+    """
+
+    def __init__(self, file: SymbolFile, section: FileSection, budget: Budget) -> None:
+        self._file, self._section, self._budget = file, section, budget
+        self._at, self._end = section.offset, section.offset + section.size
+        self._stream, self._data = zlib.decompressobj(), bytearray()
+        head = file.read(section.offset, _CHDR.size)
         if section.flags & SHF_COMPRESSED and len(head) == _CHDR.size:
-            kind, _, size, _ = _CHDR.unpack(head)
-            at += _CHDR.size
+            kind, _, self.size, _ = _CHDR.unpack(head)
+            self._at += _CHDR.size
         else:
-            kind, size = _ZLIB if head.startswith(b"ZLIB") else 0, int.from_bytes(head[4:12], "big")
-            at += 12
-        if kind != _ZLIB or size > _MAX_SECTION:  # Python's library has zstd since 3.14 only
+            kind, self.size = _ZLIB if head.startswith(b"ZLIB") else 0, int.from_bytes(head[4:12], "big")
+            self._at += 12
+        if kind != _ZLIB or self.size > _MAX_SECTION:  # Python's library has zstd since 3.14 only
             raise CorruptStructure(section.offset, f"{section.name} cannot be decompressed")
-        stream, pieces, left = zlib.decompressobj(), [b""], size
+
+    def read(self, offset: int, size: int) -> bytes:
+        """Read bytes, fewer at the end.
+
+        :raises CorruptStructure: they cannot be decompressed.
+        """
+        wanted = min(offset + size, self.size)
         try:
-            while left > 0 and at < end:
-                self.budget.check()
-                piece = stream.decompress(self._file.read(at, min(_PIECE, end - at)), left)
-                at += _PIECE
-                left -= len(piece)
-                pieces.append(piece)
+            while len(self._data) < wanted and self._at < self._end:
+                self._budget.check()
+                piece = self._file.read(self._at, min(_PIECE, self._end - self._at))
+                self._at += _PIECE
+                self._data += self._stream.decompress(piece, self.size - len(self._data))
         except zlib.error as error:
-            raise CorruptStructure(section.offset, f"{section.name} cannot be decompressed: {error}") from None
-        return b"".join(pieces)
+            raise CorruptStructure(self._section.offset,
+                                   f"{self._section.name} cannot be decompressed: {error}") from None
+        return bytes(memoryview(self._data)[offset:offset + size]) if offset >= 0 else b""
 
 
 def _is_compressed(section: FileSection) -> bool:

@@ -34,7 +34,12 @@ class DwarfCursor:
 
     def unsigned(self, size: int) -> int:
         """An unsigned number of some bytes."""
-        return int.from_bytes(self.take(size), "little")
+        end = self.at + size
+        if size < 0 or end > len(self.data):
+            raise CorruptStructure(self.address + self.at, "unwind data ends early")
+        value = int.from_bytes(self.data[self.at:end], "little")
+        self.at = end
+        return value
 
     def signed(self, size: int) -> int:
         """A signed number of some bytes."""
@@ -45,6 +50,10 @@ class DwarfCursor:
 
         :raises CorruptStructure: it has more than 64 bits.
         """
+        byte = self.data[self.at] if self.at < len(self.data) else 0x80
+        if byte < 0x80:  # nearly all
+            self.at += 1
+            return byte
         value = shift = 0
         while True:
             try:

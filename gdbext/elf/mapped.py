@@ -49,11 +49,10 @@ class MappedModule:
 
 
 def mapped_modules(memory: Memory, regions: Sequence[Region], known: Sequence[Module],
-                   open_file: Callable[[str], Read | None], versioned: bool = False) -> Iterator[MappedModule]:
+                   open_file: Callable[[str], Read | None]) -> Iterator[MappedModule]:
     """Find files with mapped code that are not among the known modules.
 
     :param open_file: opens a file by the path of its mapping; None if it cannot.
-    :param versioned: see `SymbolFile`.
     """
     sections = sorted((section.start, section.end) for module in known for section in module.sections
                       if section.name not in TEMPLATES)
@@ -72,18 +71,18 @@ def mapped_modules(memory: Memory, regions: Sequence[Region], known: Sequence[Mo
         if before < 0 or sections[before][1] <= region.start:
             code.setdefault((path, headers.get(path)), []).append(region)
     for (path, header), mapped in list(code.items())[:_MAX_FILES]:
-        found = _make_module(memory, path, header, mapped, open_file(path), versioned)
+        found = _make_module(memory, path, header, mapped, open_file(path))
         if found is not None:
             yield found
 
 
 def _make_module(memory: Memory, path: str, header: int | None, code: Sequence[Region],
-                 read: Read | None, versioned: bool) -> MappedModule | None:
+                 read: Read | None) -> MappedModule | None:
     in_memory = mapped_file(memory, header) if header is not None else None
     segments = find_segments(in_memory) if in_memory is not None else []
     if in_memory is not None and not segments and in_memory(0, 1):
         return None  # not an ELF file
-    file = _open_if_same(memory, header, read, versioned)
+    file = _open_if_same(memory, header, read)
     if file is not None:
         bias = next((found for found in (_find_bias(file, region) for region in code) if found is not None), None)
         if bias is not None:
@@ -104,7 +103,7 @@ def _make_module(memory: Memory, path: str, header: int | None, code: Sequence[R
     return MappedModule(Module(path, tuple(parts), by_mapping=True), None, base)
 
 
-def _open_if_same(memory: Memory, header: int | None, read: Read | None, versioned: bool) -> SymbolFile | None:
+def _open_if_same(memory: Memory, header: int | None, read: Read | None) -> SymbolFile | None:
     """The file on disk, unless its first page differs from the mapped one."""
     if read is None:
         return None
@@ -115,7 +114,7 @@ def _open_if_same(memory: Memory, header: int | None, read: Read | None, version
     except GdbextError:  # the core may lack that page
         pass
     try:
-        return SymbolFile(read, versioned)
+        return SymbolFile(read)
     except GdbextError:
         return None
 

@@ -18,7 +18,6 @@ from typing import NamedTuple
 
 from gdbext.elf.headers import SHF_EXECINSTR, SHF_TLS, SHT_DYNSYM, SHT_SYMTAB, FileSection, Read, read_sections
 from gdbext.elf.notes import find_build_id
-from gdbext.elf.versions import Versions
 from gdbext.errors import CorruptStructure, GdbextError
 from gdbext.inferior.protocol import Module
 
@@ -51,14 +50,11 @@ class Entry(NamedTuple):
 class SymbolFile:
     """The sections and symbols of an ELF file for x86-64.
 
-    :param versioned: whether exported symbols with versions are read too. Without GDB nobody else reads them.
     :raises CorruptStructure: `read_sections` does not accept the file.
     """
 
-    def __init__(self, read: Read, versioned: bool = False) -> None:
+    def __init__(self, read: Read) -> None:
         self.read = read
-        self._versioned = versioned
-        self._versions: Versions | None = None
         self.sections: Sequence[FileSection] = read_sections(read)
         self._table: FileSection | None = None
         self._symbols = b""
@@ -215,8 +211,6 @@ class SymbolFile:
                 or binding not in (_STB_LOCAL, _STB_GLOBAL, _STB_WEAK, _STB_GNU_UNIQUE)):
             return None
         name = self._name(name_at)
-        if name and self._versions is not None:
-            name += self._versions.suffix(index)
         is_code = bool(self.sections[section].flags & SHF_EXECINSTR)
         if not name or is_code and binding == _STB_LOCAL and name.startswith((b".L", b"$L")):
             return None
@@ -245,10 +239,6 @@ class SymbolFile:
         table = self._choose_table()
         if table is None:
             raise Undecided("the file has no symbols")
-        if table.kind == SHT_DYNSYM and self.section(".gnu.version_d") is not None:
-            if not self._versioned:
-                raise Undecided("the file's symbols have versions")  # GDB's names have them too
-            self._versions = Versions(self.read, self.sections)
         if table.size // _SYM.size > _MAX_SYMBOLS or table.link >= len(self.sections):
             raise Undecided("the file's symbol table is too large")
         data = self.read(table.offset, table.size)

@@ -10,10 +10,8 @@ from gdbext.arch.protocol import Instruction, MemoryOperand
 from gdbext.errors import GdbextError, if_unreadable
 from gdbext.holders.instruction_effects import InstructionEffects
 from gdbext.holders.lock_state import (
-    ANY_REACH,
     CONSTANT,
     NO_EFFECT,
-    NO_REACH,
     ONLY,
     Attempt,
     Effect,
@@ -33,6 +31,8 @@ if TYPE_CHECKING:
 
 #: Bounds: separate parts of one function, entries of a jump table, rounds of the analysis for each block.
 _MAX_PARTS, _MAX_TABLE, _MAX_ROUNDS = 4, 512, 24
+#: Most instructions before an exchange that may have made the value that it stores.
+_MAX_STRAIGHT = 12
 
 
 class TooLarge(GdbextError):
@@ -52,9 +52,12 @@ class Function:
 
     def __init__(self, flow: LockFlow, start: int, depth: int) -> None:
         self._flow = flow
-        self._effects = InstructionEffects(flow, depth)
+        self._effects = InstructionEffects(flow, depth, self._straight)
         self._start = start
         self._code: dict[int, Instruction] = {}
+        #: Each instruction by the address after it, and the targets of jumps.
+        self._previous: dict[int, Instruction] = {}
+        self._targets: set[int] = set()
         #: The first instructions of blocks; a block ends before the next one.
         self._leaders = {start}
         self._parts: list[tuple[int, int]] = []
@@ -108,10 +111,11 @@ class Function:
             raise TooLarge("the function has too many parts")
         self._parts.append((start, end))
         for instruction in self._flow.instructions(start, end):
-            self._code[instruction.address] = instruction
+            self._code[instruction.address] = self._previous[instruction.next_address] = instruction
             target = instruction.jump_target
             if target is not None:
                 self._leaders.add(target)
+                self._targets.add(target)
             if not instruction.falls_through or instruction.kind == "jump":
                 self._leaders.add(instruction.next_address)
             for made in instruction.assignments() or ():
@@ -138,7 +142,7 @@ class Function:
             if hidden is None:
                 return
             self._leaders.add(hidden)
-            self._states[hidden] = State(self._flow.cpu, {})
+            self._states[hidden] = State(self._flow.cpu, {}, self._states[self._start].bases)
             self._work.add(hidden)
 
     def _hidden(self) -> int | None:
@@ -185,9 +189,20 @@ class Function:
             return
         known = self._states.get(address)
         met = meet(address, known, state)
-        if known is None or not met.is_same(known):
+        if known is None or met is not known and not met.is_same(known):
             self._states[address] = met
             self._work.add(address)
+
+    def _straight(self, address: int) -> list[Instruction]:
+        """The instructions that always run directly before that at an address, a few of them."""
+        found: list[Instruction] = []
+        while len(found) < _MAX_STRAIGHT and address not in self._targets:
+            before = self._previous.get(address)
+            if before is None or not before.falls_through:
+                break
+            found.append(before)
+            address = before.address
+        return found[::-1]
 
     def contains(self, pc: int) -> bool:
         """Whether a program counter is in one of the function's parts."""
@@ -249,13 +264,22 @@ class Function:
 
         :param depth: of the function's call.
         """
+        unknown, uses = False, set(self._effects.used)
         stores = {to for at, to in self._effects.stored if at in self._returning}
+        copies: set[str | None] = set()
         for at, called, arguments in self._effects.calls:
-            found = self._flow.reach(called, depth + 1) if at in self._returning else NO_REACH
-            if found.unknown:
-                return ANY_REACH
-            stores |= self._effects.stores_of(found, arguments)
-        return Reach(stores=frozenset(stores))
+            found = self._flow.reach(called, depth + 1)
+            uses.update(origin for name, origin in arguments.items() if origin is not None and name in found.uses)
+            if at in self._returning:
+                unknown = unknown or found.unknown
+                stores |= self._effects.stores_of(found.stores, arguments)
+                copied = self._effects.stores_of(found.copies, arguments)
+                # memory of this function's own frame may contain what it got in registers
+                if self._flow.cpu.STACK_POINTER in arguments.values():
+                    stores |= copied
+                else:
+                    copies |= copied
+        return Reach(unknown, frozenset(stores), frozenset(copies), frozenset(uses & {*self._flow.cpu.ARGUMENTS}))
 
     def passes(self, pc: int, lock: Value) -> bool:
         """Whether the call at a program counter gets the address of a lock that is held there."""
@@ -291,6 +315,7 @@ class Function:
 
     def _step(self, instruction: Instruction, state: State) -> None:
         """Change a state as an instruction does, and continue where it leads."""
+        self._effects.note_uses(instruction, state)
         if instruction.kind == "jump":
             self._jump(instruction, state)
         elif instruction.kind == "return":
@@ -337,6 +362,7 @@ class Function:
             known = {value.offset for value in state.values.values() if value.base == CONSTANT}
             for table in known & self._tables:
                 targets.update(self._entries(functools.partial(self._flow.table_entry, table), count))
+        self._targets |= targets
         for target in targets:
             self._leaders.add(target)
             self._reach(target, state)

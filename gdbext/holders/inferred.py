@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from gdbext.cpython.locks import PyLock
 from gdbext.elf.dynamic import find_dynamic_symbol
 from gdbext.holders.pairs import PAIRS
-from gdbext.holders.proven import Proof, ProvenHolders
 from gdbext.inferior.protocol import Module, Target
 from gdbext.model import DERIVED, INFERRED, SHARED
 from gdbext.model.kinds import FAST_RLOCK, THREAD_EXIT, id_of_lock
@@ -36,6 +37,9 @@ from gdbext.waits.seen import (
     held_by,
 )
 
+if TYPE_CHECKING:
+    from gdbext.holders.proven import Proof, ProvenHolders
+
 #: Most innermost frames of a loop that waits for a spin lock.
 _LOOP = 3
 
@@ -46,11 +50,12 @@ class HolderFinder:
     def __init__(self, target: Target, code: Code, threads: Threads, sites: Sites, library: Sequence[Module],
                  locks: Iterable[SeenLock], waits: Mapping[int, str]) -> None:
         self._memory = target.memory
+        self._target = target
+        self._library = library
         self._code = code
         self._threads = threads
         self._sites = sites
         self._waits = waits
-        self._proven = ProvenHolders(target, code, library)
         self._mentions = Mentions(target, code, threads, [
             lock.address for lock in locks if lock.find_holders not in (None, INITIALISES, INSIDE_LIBRARY)])
         self._sections = Sections(target.memory, code)
@@ -59,6 +64,13 @@ class HolderFinder:
             INITIALISES: self._initialising, ALLOCATES: self._allocating, INSIDE_LIBRARY: self._inside_library,
             MENTIONS: self._mentioning,
         }
+
+    @cached_property
+    def _proven(self) -> ProvenHolders:
+        # most locks record their owner, and these modules take as long to load as a small snapshot
+        from gdbext.holders.proven import ProvenHolders
+
+        return ProvenHolders(self._target, self._code, self._library)
 
     def find(self, lock: SeenLock, waiters: Collection[int]) -> SeenLock:
         """The lock with its holders or candidates.

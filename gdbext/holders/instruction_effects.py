@@ -5,11 +5,11 @@ Jumps and returns are not here, but in `holders/function_flow.py`, which follows
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from gdbext.arch.protocol import Assignment, Exchange, Instruction, MemoryOperand
-from gdbext.holders.lock_state import CONSTANT, NO_EFFECT, ONLY, Effect, Reach, State, Taken, Value
+from gdbext.arch.protocol import Access, Assignment, Exchange, Instruction, MemoryOperand
+from gdbext.holders.lock_state import CONSTANT, NO_EFFECT, ONLY, Effect, State, Taken, Value, entry
 from gdbext.holders.pairs import Inlined
 
 if TYPE_CHECKING:
@@ -26,16 +26,21 @@ class InstructionEffects:
 
     While `block` is the address of a block, what its instructions do is recorded with that address: `calls` with the
     register that contains each argument at the function's entry, the locks that they release but have not acquired, and
-    the places to which they store; see `Reach`. `acquired_by` are the functions that have acquired locks.
+    the places to which they store. `used` are the arguments that they read; see `Reach`. `acquired_by` are the
+    functions that have acquired locks.
+
+    :param before: the instructions that always run directly before that at an address.
     """
 
-    def __init__(self, flow: LockFlow, depth: int) -> None:
+    def __init__(self, flow: LockFlow, depth: int, before: Callable[[int], Sequence[Instruction]]) -> None:
         self._flow = flow
+        self._before = before
         self._depth = depth
         self.block: int | None = None
         self.calls: list[tuple[int, int | None, Mapping[str, str | None]]] = []
         self.released: list[tuple[int, Value | None]] = []
         self.stored: list[tuple[int, str | None]] = []
+        self.used: set[str] = set()
         self.acquired_by: dict[Value, int] = {}
 
     def apply(self, instruction: Instruction, state: State) -> None:
@@ -50,6 +55,11 @@ class InstructionEffects:
                 self._assign(assignment, instruction, state)
             if assignments is None:
                 self._other(instruction, state)
+
+    def note_uses(self, instruction: Instruction, state: State) -> None:
+        """Record the arguments that an instruction reads from the registers in which they were passed."""
+        if self.block is not None and self._flow.inlined is not None:
+            self.used.update(name for name in instruction.read if state.values.get(name) == entry(name))
 
     def _compare(self, instruction: Instruction, limit: object, compared: object, state: State) -> None:
         state.flags()
@@ -77,15 +87,29 @@ class InstructionEffects:
     def _load(self, operand: MemoryOperand, instruction: Instruction, state: State, register: str) -> Value:
         at = self._address(operand, instruction, state)
         if at is None:
-            return state.fresh(instruction.address, register)
+            value = state.fresh(instruction.address, register)
+            self._note_load(value, [state.values.get(name) for name in operand.address_registers], state)
+            return value
         if at in state.values:
             return state.values[at]
         word = self._flow.slot(at.offset) if at.base == CONSTANT else None
         if word is not None:
             return Value(CONSTANT, word)
         value = state.fresh(instruction.address, register)
+        self._note_load(value, [at], state)
         state.values[at] = value
         return value
+
+    def _note_load(self, value: Value, at: Sequence[Value | None], state: State) -> None:
+        """Note that an unknown word of the frame may contain the address of a lock, or one in the frame.
+
+        :param at: the address, or the values from which it is computed.
+        """
+        if self._flow.inlined is not None:
+            is_word = len(at) == 1 and at[0] is not None and state.is_stack(at[0])
+            lowest = state.lowest(at)
+            if lowest is not None:
+                state.note_copy(value, state.hidden if is_word else state.in_frame(lowest))
 
     def _assign(self, made: Assignment, instruction: Instruction, state: State) -> None:
         if made.sets_flags:
@@ -93,7 +117,10 @@ class InstructionEffects:
         name = made.target if isinstance(made.target, str) else ""
         value: Value | None
         if made.is_address and isinstance(made.source, MemoryOperand):
-            value = self._address(made.source, instruction, state) or state.fresh(instruction.address, name)
+            value = self._address(made.source, instruction, state)
+            if value is None:
+                value = state.fresh(instruction.address, name)
+                state.note_copy(value, self._frame_addresses(made.source.address_registers, state))
         else:
             value = self._source(made.source, instruction, state, name)
         if isinstance(made.target, MemoryOperand):
@@ -103,8 +130,16 @@ class InstructionEffects:
                 self._note_store(at, state)
             if self._flow.inlined is not None and (at is None or not state.is_stack(at)):
                 state.lose(value)
+                state.expose(state.lowest([value]))
         else:
             state.values[name] = value.plus(made.offset)
+
+    def _frame_addresses(self, names: Iterable[object], state: State) -> frozenset[Value]:
+        """The addresses in the function's own frame that registers may contain."""
+        if self._flow.inlined is None:
+            return frozenset()
+        values = [state.values.get(name) for name in names if isinstance(name, str)]
+        return frozenset(each for value in values for each in state.may_be(value) if state.is_stack(each))
 
     def _source(self, source: object, instruction: Instruction, state: State, register: str = "") -> Value:
         if isinstance(source, int):
@@ -119,7 +154,7 @@ class InstructionEffects:
         """Apply any other instruction, after which all that it writes is unknown."""
         if self._flow.inlined is not None:
             exchange = instruction.exchange
-            if exchange is not None and exchange.size == self._flow.inlined.size:
+            if exchange is not None and self._flow.inlined.may_be(exchange):
                 self._exchange(exchange, self._flow.inlined, instruction, state)
                 return
             self._lose_used(instruction, state)
@@ -141,32 +176,74 @@ class InstructionEffects:
         for access in instruction.accesses():
             if access.kind == "write":
                 at = self._address(access.operand, instruction, state)
-                state.store(at, access.size, None)
-                if access.size is None or access.size >= 8:
+                size = _size(instruction, access)
+                state.store(at, size, None)
+                if size is None or size >= 8:
                     self._note_store(at, state)
+        computed_from = self._frame_addresses(instruction.operands, state)
         for name in instruction.written:
             state.values.pop(name, None)
+            if computed_from:
+                state.made(instruction.address, name, computed_from)
+        state.dead -= instruction.written
 
     # -- locks that atomic instructions acquire -------------------------------------------------------------------
 
     def _exchange(self, exchange: Exchange, inlined: Inlined, instruction: Instruction, state: State) -> None:
         """Apply an exchange, which may acquire or release a lock."""
         lock = self._address(exchange.operand, instruction, state)
-        mask = (1 << 8 * exchange.size) - 1
-        stored, compared = state.values.get(exchange.stored), state.values.get(exchange.old)
-        acquires = (stored is not None and stored.base == CONSTANT and stored.offset & mask in inlined.acquired
-                    and (not exchange.compares or compared is not None and compared.base == CONSTANT
-                         and not compared.offset & mask))
-        if not (acquires and lock is not None) and not (exchange.compares and inlined.by_exchange_only):
+        is_free = self._acquires_free(exchange, inlined, instruction.address, state)
+        acquires = is_free or self._acquires_more(exchange, inlined, instruction, state)
+        if not (acquires and lock is not None) and self._may_release(exchange, inlined, state):
             self._release_lock(lock, state)
         state.store(lock, exchange.size, None)
-        old = state.values[exchange.old] = state.fresh(instruction.address, exchange.old)
+        result = state.fresh(instruction.address, exchange.old) if exchange.old is not None else None
+        if exchange.old is not None and result is not None:
+            state.values[exchange.old] = result
         state.flags()
-        if acquires and lock is not None:
-            state.attempts[old.base] = lock, True
+        if acquires and lock is not None and result is not None:
+            # a value that was not zero before says nothing by itself
+            base = result.base if is_free else state.fresh(instruction.address, "flags").base
+            state.attempts[base] = lock, True
             state.taken[instruction.address, 0] = Taken(lock, True, True)
-            if exchange.compares:
-                state.flags(compared=old.base)
+            if exchange.kind == "compares":
+                state.flags(compared=base)
+
+    def _acquires_free(self, exchange: Exchange, inlined: Inlined, address: int, state: State) -> bool:
+        """Whether an exchange acquires a lock that is free."""
+        if exchange.kind not in ("exchanges", "compares"):
+            return False
+        stored = self._constant(exchange.stored, exchange.size, state)
+        if stored is None and exchange.part is not None:
+            # a move into a part of a register, which leaves the rest of it unknown
+            before = self._before(address)
+            origin = state.cpu.origin(before, len(before), exchange.part)
+            stored = origin.value if origin is not None and origin.kind == "constant" and origin.certain else None
+        return stored in inlined.acquired and (
+            exchange.kind == "exchanges" or self._constant(exchange.old, exchange.size, state) == 0)
+
+    def _acquires_more(self, exchange: Exchange, inlined: Inlined, instruction: Instruction, state: State) -> bool:
+        """Whether a comparison acquires a lock by a change of the old value."""
+        if exchange.kind != "compares" or exchange.old is None or exchange.stored is None or not inlined.added:
+            return False
+        ones = {name: state.ones_of(name) for name in state.cpu.GENERAL}
+        made = state.cpu.change(self._before(instruction.address), exchange.old, exchange.stored,
+                                8 * exchange.size, ones)
+        return made is not None and (made.added in inlined.added and not made.ones or any(
+            made.ones & bits == bits for bits in inlined.added if bits & bits - 1))
+
+    def _may_release(self, exchange: Exchange, inlined: Inlined, state: State) -> bool:
+        if exchange.kind != "adds":
+            return exchange.kind in inlined.releases
+        added = exchange.added if exchange.added is not None else self._constant(exchange.stored, exchange.size, state)
+        mask = (1 << 8 * exchange.size) - 1
+        return "adds" in inlined.releases and (added is None or -added & mask in inlined.subtracted)
+
+    @staticmethod
+    def _constant(register: str | None, size: int, state: State) -> int | None:
+        """The lowest bytes of a register, if they are constant."""
+        value = state.values.get(register) if register is not None else None
+        return value.offset & (1 << 8 * size) - 1 if value is not None and value.base == CONSTANT else None
 
     def _lose_used(self, instruction: Instruction, state: State) -> None:
         """Lose the locks whose addresses an instruction uses in a way that is not followed."""
@@ -176,45 +253,72 @@ class InstructionEffects:
         for access in instruction.accesses():
             at = self._address(access.operand, instruction, state) if access.kind == "read" else None
             if at is not None and state.is_stack(at):
-                size = access.size or 64
+                size = _size(instruction, access)
                 for place, value in [*state.values.items()]:
-                    if (isinstance(place, Value) and state.is_stack(place)
-                            and place.offset < at.offset + size and at.offset < place.offset + 8):
+                    if (isinstance(place, Value) and state.is_stack(place) and at.offset < place.offset + 8
+                            and (size is None or place.offset < at.offset + size)):
                         state.lose(value)
+                if size is None or size >= 8:
+                    self._lose_all(state.hidden, state)
 
-    def _lose_reached(self, reach: Reach, arguments: Mapping[str, Value], state: State) -> None:
-        """Lose the locks whose addresses a completed call has passed to code that is not known, or has stored."""
+    @staticmethod
+    def _lose_all(locks: Iterable[Value], state: State) -> None:
+        for lock in locks:
+            state.lose(lock)
+
+    def _pass(self, called: int | None, arguments: Mapping[str, Value], state: State) -> frozenset[Value]:
+        """Lose the locks whose addresses a completed call has passed to code that is not known, or has stored.
+
+        :return: the locks and addresses in the frame that its result may be.
+        """
+        if not state.held:
+            # not worth the time to find out what it does with addresses in the frame
+            state.expose(state.lowest(arguments.values()))
+            return state.followed(arguments.values())
+        reach = self._flow.reach(called, self._depth + 1)
         origins = {name: self._origin(value, state) for name, value in arguments.items()}
-        if reach.unknown:
-            self._lose_passed(arguments.values(), state)
-        elif self.stores_of(reach, origins):
-            self._lose_passed(arguments.values(), state, in_memory=reach is self._flow.copying)
+        places = reach.stores | reach.copies
+        is_only_copied = not reach.unknown and not self.stores_of(reach.stores, origins)
+        lowest = state.reached(arguments.values(), is_only=reach is self._flow.copying)
+        if not is_only_copied or self.stores_of(reach.copies, origins):
+            self._lose_passed({name: value for name, value in arguments.items() if name in reach.uses}, state,
+                              is_only_copied)
+            state.expose(state.lowest(arguments.values()) if not is_only_copied else None)
+        used = [value for name, value in arguments.items() if name in reach.uses]
+        passed = state.followed(used) | state.in_frame(lowest)
+        if reach.unknown or any(origins.get(name) == self._flow.cpu.STACK_POINTER for name in places if name):
+            state.hidden |= passed
+        else:
+            state.hidden |= state.in_frame(lowest)
+        return passed
 
-    def stores_of(self, reach: Reach, origins: Mapping[str, str | None]) -> frozenset[str | None]:
+    def stores_of(self, places: frozenset[str | None], origins: Mapping[str, str | None]) -> frozenset[str | None]:
         """The places outside of the frame to which a call stores; see `Reach`.
 
         :param origins: the register that contains each argument at the function's entry; see `_origin`.
         """
-        found = {origins.get(name) if name is not None else None for name in reach.stores}
-        if _CONSTANT in found and reach is not self._flow.copying:
+        found = {origins.get(name) if name is not None else None for name in places}
+        if _CONSTANT in found:
             found.add(None)
         return frozenset(found - {_CONSTANT, self._flow.cpu.STACK_POINTER})
 
-    def _lose_passed(self, arguments: Iterable[Value], state: State, in_memory: bool = False) -> None:
+    def _lose_passed(self, arguments: Mapping[str, Value], state: State, in_memory: bool = False) -> None:
         """Lose the locks whose addresses a call gets, by arguments or by memory that arguments point to.
 
         :param in_memory: only by memory.
         """
-        lowest = _lowest(arguments, state)
+        lowest = state.reached(arguments.values(), is_only=in_memory)
         for place, value in [*state.values.items()]:
-            if (place in state.cpu.ARGUMENTS and not in_memory if isinstance(place, str) else
+            if (place in arguments and not in_memory if isinstance(place, str) else
                     not state.is_stack(place) or lowest is not None and place.offset >= lowest):
                 state.lose(value)
+        if lowest is not None:
+            self._lose_all(state.hidden, state)
 
     def is_passed(self, lock: Value, state: State) -> bool:
         """Whether the call at a place gets the address of a lock that is held there."""
         state = state.copy()
-        self._lose_passed([state.values[name] for name in state.cpu.ARGUMENTS if name in state.values], state)
+        self._lose_passed({name: state.values[name] for name in state.cpu.ARGUMENTS if name in state.values}, state)
         return lock not in state.held
 
     def _note_store(self, at: Value | None, state: State) -> None:
@@ -252,16 +356,22 @@ class InstructionEffects:
             self.calls.append((self.block, called, {
                 name: self._origin(state.values.get(name), state) for name in state.cpu.ARGUMENTS}))
         arguments = {name: state.values[name] for name in state.cpu.ARGUMENTS if name in state.values}
+        passed: frozenset[Value] = frozenset()
         if not any(effect is known for known in self._flow.primitive_effects):
             if self._flow.inlined is not None:
                 state.called |= {called}
-                if state.held:
-                    self._lose_reached(self._flow.reach(called, self._depth + 1), arguments, state)
+                passed = self._pass(called, arguments, state)
             self._call_writes(arguments.values(), state)
         self._release(effect, arguments, state)
         self._acquire(effect, arguments, state, instruction.address, called)
         for name in state.cpu.CALLER_SAVED:
             state.values.pop(name, None)
+        state.dead = state.cpu.CALLER_SAVED - {*state.cpu.RESULTS}
+        for name in state.cpu.RESULTS:
+            # a register of an argument that the call does not change may be one of a result too
+            copy_of = passed | state.followed([arguments.get(name)]) if self._flow.inlined is not None else passed
+            if copy_of:
+                state.made(instruction.address, name, copy_of)
         state.flags()
         result = _translate(effect.result, arguments) if effect.result is not None else None
         if result is not None:
@@ -274,7 +384,7 @@ class InstructionEffects:
 
     def _call_writes(self, arguments: Iterable[Value], state: State) -> None:
         """Forget the memory that a call may change: all but the own frame below the lowest pointer argument."""
-        lowest = _lowest(arguments, state)
+        lowest = state.lowest(arguments)
         for place in [place for place in state.values if isinstance(place, Value)]:
             if not state.is_stack(place) or lowest is not None and place.offset >= lowest:
                 del state.values[place]
@@ -312,9 +422,9 @@ class InstructionEffects:
                 state.held[state.values[at]] = released
 
 
-def _lowest(arguments: Iterable[Value], state: State) -> int | None:
-    """The lowest place in the function's own frame that an argument points to."""
-    return min((value.offset for value in arguments if state.is_stack(value)), default=None)
+def _size(instruction: Instruction, access: Access) -> int | None:
+    """The bytes that all repetitions of an instruction access; None if unknown."""
+    return None if any(prefix.startswith("rep") for prefix in instruction.prefixes) else access.size
 
 
 def _translate(value: Value, arguments: Mapping[str, Value]) -> Value | None:

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from gdbext.arch.protocol import Instruction
 from gdbext.errors import GdbextError, if_unreadable
 from gdbext.holders.function_flow import Function, TooLarge, analyse
-from gdbext.holders.lock_state import ANY_LOCK, ANY_REACH, NO_EFFECT, Effect, Reach, State, Value
+from gdbext.holders.lock_state import ANY_LOCK, NO_EFFECT, Effect, Reach, State, Value
 from gdbext.holders.pairs import Inlined
 from gdbext.inferior.cache import read_u64
 from gdbext.inferior.protocol import Module, Target
@@ -35,7 +35,7 @@ _MAX_SHORT = 128
 #: Most functions that are searched for exchanges.
 _MAX_EXCHANGING = 1000
 #: Most processor time since the first function was analysed, in seconds. What is analysed later proves nothing.
-_MAX_SECONDS = 3.0
+_MAX_SECONDS = 10.0
 
 
 class LockFlow:
@@ -62,11 +62,14 @@ class LockFlow:
         self._functions: dict[int, Function | None] = {}
         self._reaching: dict[tuple[frozenset[int], int, int], bool] = {}
         self._callees = 0
-        # functions for which a bound was reached while one function of the stack was analysed; see `_begin`
-        self._cut: set[int] = set()
+        # function -> the smallest depth of a call at which a bound was reached
+        self._cut: dict[int, int] = {}
         self._is_cut = False
         #: A function outside may copy memory to where its first argument points, as memcpy does.
-        self.copying = Reach(stores=frozenset(code.cpu.ARGUMENTS[:1]))
+        arguments = frozenset(code.cpu.ARGUMENTS)
+        self.copying = Reach(copies=frozenset(code.cpu.ARGUMENTS[:1]), uses=arguments)
+        self.any_reach = Reach(unknown=True, uses=arguments)
+        self._only_uses = Reach(uses=arguments)
         self._reaches: dict[int, Reach] = {}
         self._exchanging = 0
         self._end = time.thread_time() + _MAX_SECONDS
@@ -169,7 +172,8 @@ class LockFlow:
         if self.inlined is None:
             return False
         try:
-            if not self.cpu.may_exchange(self._memory.read(start, end - start)):
+            computes = "computes" in self.inlined.releases
+            if not self.cpu.may_exchange(self._memory.read(start, end - start), computes):
                 return False
             self._exchanging += 1
             if self._exchanging > _MAX_EXCHANGING:
@@ -177,7 +181,7 @@ class LockFlow:
             found = [each.exchange for each in self.instructions(start, end)]
         except GdbextError:
             return True
-        return any(each is not None and each.size == self.inlined.size for each in found)
+        return any(each is not None and self.inlined.may_be(each) for each in found)
 
     @remembered
     def calls(self, start: int, end: int) -> tuple[frozenset[int], Sequence[int]]:
@@ -196,22 +200,22 @@ class LockFlow:
             return frozenset(called), ()
         return frozenset(called), tuple(dict.fromkeys(callees))
 
-    def _begin(self) -> None:
-        """Forget what is unknown only because of where the analysis came from, before it begins at another function.
+    def _renew(self, address: int, depth: int) -> None:
+        """Forget what is known of a function if it is incomplete only because of a deeper call.
 
-        So the order in which frames are examined does not matter.
+        What is complete is kept for all depths, so that more is known if inner frames are examined first.
         """
-        for address in self._cut:
+        if self._cut.get(address, -1) > depth:
+            del self._cut[address]
             self._known.pop(address, None)
             self._functions.pop(address, None)
             self._reaches.pop(address, None)
-        self._cut.clear()
-        self._callees = 0
 
     def _function(self, start: int, depth: int) -> Function | None:
-        if depth == 0 and start not in self._functions:
-            self._begin()
+        self._renew(start, depth)
         if start not in self._functions:
+            if depth == 0:
+                self._callees = 0
             self._functions[start] = None  # for a recursive call
             found = self.code.function_range(start)
             if found is not None and self.code.starts_function(start):
@@ -224,25 +228,27 @@ class LockFlow:
             address = self.cpu.behind_stub(self._memory, address)
         except GdbextError:
             return NO_EFFECT
+        self._renew(address, depth)
         known = self._known.get(address)
         if known is None:
             self._known[address] = ANY_LOCK  # for a recursive call
-            with self._noting_cuts(address):
+            with self._noting_cuts(address, depth):
                 known = self._known[address] = self._effect_of(address, depth)
+        self._is_cut |= address in self._cut
         return known
 
     @contextlib.contextmanager
-    def _noting_cuts(self, address: int) -> Iterator[None]:
+    def _noting_cuts(self, address: int, depth: int) -> Iterator[None]:
         """Note if a bound is reached while something about the function at an address is found out."""
         before, self._is_cut = self._is_cut, False
         yield
         if self._is_cut:
-            self._cut.add(address)
+            self._cut[address] = min(depth, self._cut.get(address, depth))
         self._is_cut |= before
 
     def effect_of_call(self, address: int) -> Effect:
         """The effect of a call of a function by a frame of a stack."""
-        self._begin()
+        self._callees = 0
         return self.effect(address, 1)
 
     def _effect_of(self, address: int, depth: int) -> Effect:
@@ -266,21 +272,26 @@ class LockFlow:
         try:
             address = self.cpu.behind_stub(self._memory, address) if address is not None else None
         except GdbextError:
-            return ANY_REACH
-        if address is None or address in self._reaches:
-            return ANY_REACH if address is None else self._reaches[address]
-        self._reaches[address] = ANY_REACH  # for a recursive call
-        with self._noting_cuts(address):
-            self._reaches[address] = self.copying if self.is_outside(address) else self._reach_of(address, depth)
+            return self.any_reach
+        if address is None:
+            return self.any_reach
+        if address in self._primitives:
+            return self._only_uses
+        self._renew(address, depth)
+        if address not in self._reaches:
+            self._reaches[address] = self.any_reach  # for a recursive call
+            with self._noting_cuts(address, depth):
+                self._reaches[address] = self.copying if self.is_outside(address) else self._reach_of(address, depth)
+        self._is_cut |= address in self._cut
         return self._reaches[address]
 
     def _reach_of(self, address: int, depth: int) -> Reach:
         self._callees += 1
         if depth > _MAX_DEPTH or self._callees > _MAX_CALLEES:
             self._is_cut = True
-            return ANY_REACH
+            return self.any_reach
         function = self._function(address, depth)
-        return function.reach(depth) if function is not None else ANY_REACH
+        return function.reach(depth) if function is not None else self.any_reach
 
     def passes(self, pc: int, lock: Value, entered: int | None = None) -> bool:
         """Whether the call at a program counter gets the address of a lock that is held there."""
@@ -294,7 +305,7 @@ class LockFlow:
 
     def reach_of_call(self, address: int | None) -> Reach:
         """As `reach`, of a call by a frame of a stack."""
-        self._begin()
+        self._callees = 0
         return self.reach(address, 1)
 
     @remembered

@@ -5,7 +5,7 @@ States of several paths meet where the paths do; then only what all of them have
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import field
 from typing import NamedTuple, Union
 
@@ -67,16 +67,27 @@ class State:
     since: the lock is held unless it has one of these addresses. `is_zero` is the result of the last comparison with
     zero, None if it is unknown; `compared` is the base of an unknown value that was compared with zero.
 
+    `ones` are the bits that are set on all paths in the values that have a base.
+
     `called` are the functions that were called on some path and have returned, with None for one that is not known.
 
     `attempts` are the locks whose acquisition may have failed, by the base of the result. `freed` are the addresses of
     other locks that may have been released since the function's entry, None if any lock may have been. `taken` are the
     locks that may have been acquired on some path.
+
+    Copies of an address that are not tracked exactly: `copies` are what the unknown values with a base may be, and
+    `hidden` what words of the function's own frame may be. Both contain locks and addresses in the frame. `exposed` is
+    the lowest address in the frame that is stored outside of it. `dead` are registers that a call has changed and that
+    the function cannot use before it sets them.
+
+    :param bases: what all states of one analysis share: the bases of all values so far.
     """
 
-    def __init__(self, cpu: Architecture, values: dict[Place, Value], held: Held | None = None,
+    def __init__(self, cpu: Architecture, values: dict[Place, Value], bases: set[Base], held: Held | None = None,
                  is_zero: bool | None = None, freed: frozenset[int] | None = None) -> None:
         self.cpu = cpu
+        self.bases = bases
+        self.frame = ("entry", cpu.STACK_POINTER)
         self.values = values
         self.held: Held = held if held is not None else {}
         self.is_zero = is_zero
@@ -85,24 +96,40 @@ class State:
         self.freed = freed
         self.taken: dict[TakenAt, Taken] = {}
         self.called: frozenset[int | None] = frozenset()
+        self.ones: dict[Base, int] = {}
+        self.copies: dict[Base, frozenset[Value]] = {}
+        self.hidden: frozenset[Value] = frozenset()
+        self.exposed: int | None = None
+        self.dead: frozenset[str] = frozenset()
 
     @classmethod
     def at_entry(cls, cpu: Architecture) -> State:
         """The state at a function's entry."""
-        return cls(cpu, {name: entry(name) for name in cpu.GENERAL}, freed=frozenset())
+        return cls(cpu, {name: entry(name) for name in cpu.GENERAL}, set(), freed=frozenset())
 
     def copy(self) -> State:
         """A copy, to be changed."""
-        made = State(self.cpu, dict(self.values), dict(self.held), self.is_zero, self.freed)
+        made = State(self.cpu, dict(self.values), self.bases, dict(self.held), self.is_zero, self.freed)
         made.compared, made.attempts, made.taken = self.compared, dict(self.attempts), dict(self.taken)
-        made.called = self.called
+        made.called, made.ones = self.called, dict(self.ones)
+        made.copies, made.hidden, made.exposed = dict(self.copies), self.hidden, self.exposed
+        made.dead = self.dead
         return made
 
     def is_same(self, other: State) -> bool:
         """Whether two states say the same."""
         return (self.values == other.values and self.held == other.held and self.is_zero == other.is_zero
                 and self.compared == other.compared and self.attempts == other.attempts and self.freed == other.freed
-                and self.taken == other.taken and self.called == other.called)
+                and self.taken == other.taken and self.called == other.called and self.ones == other.ones
+                and self.copies == other.copies and self.hidden == other.hidden and self.exposed == other.exposed
+                and self.dead == other.dead)
+
+    def ones_of(self, name: str) -> int:
+        """The bits that are known to be set in a register."""
+        value = self.values.get(name)
+        if value is None:
+            return 0
+        return value.offset if value.base == CONSTANT else 0 if value.offset else self.ones.get(value.base, 0)
 
     def flags(self, is_zero: bool | None = None, compared: Base | None = None) -> None:
         """Set the result of the last comparison."""
@@ -118,6 +145,9 @@ class State:
 
     def forget(self, bases: Collection[Base]) -> None:
         """Drop all values that use these bases, which will stand for new values."""
+        if self.bases.isdisjoint(bases):
+            self.bases.update(bases)
+            return  # as an instruction does that is followed for the first time
         self.values = {place: value for place, value in self.values.items()
                        if value.base not in bases and not (isinstance(place, Value) and place.base in bases)}
         self.held = {lock: released for lock, released in self.held.items() if lock.base not in bases}
@@ -125,6 +155,11 @@ class State:
                          if base not in bases and attempt[0].base not in bases}
         if self.compared in bases:
             self.compared = None
+        self.ones = {base: ones for base, ones in self.ones.items() if base not in bases}
+        if self.hidden:
+            self.hidden = _without(self.hidden, bases)
+        if self.copies:
+            self.copies = {base: _without(values, bases) for base, values in self.copies.items() if base not in bases}
         for at, taken in self.taken.items():
             if taken.lock is not None and taken.lock.base in bases:
                 self.taken[at] = taken._replace(lock=None)
@@ -157,21 +192,25 @@ class State:
             self.values[at] = value
 
     def release(self, lock: Value | None) -> None:
-        """Release a lock, and all locks that may be the same; None is any lock."""
+        """Release a lock, and all locks that may be the same; None is any lock.
+
+        A lock that every path holds is not the same as another one that they hold too: a second acquisition has
+        succeeded, and one release ends one of them.
+        """
         self.taken = {at: taken._replace(kept=False) if self._may_be(taken, lock) else taken
                       for at, taken in self.taken.items()}
         if lock is None:
             self.held, self.attempts, self.freed = {}, {}, None
             return
-        # the lock that the function itself has acquired is not one that its caller holds, or is acquired twice
-        if lock not in self.held and self.freed is not None:
+        if self.held.pop(lock, None) is not None:
+            self.attempts = {base: attempt for base, attempt in self.attempts.items() if attempt[0] != lock}
+            return
+        if self.freed is not None:
             self.freed = self.freed | {lock.offset} if lock.base == CONSTANT else None
         if lock.base == CONSTANT:
             self.held = {known: released if known.base == CONSTANT else released | {lock.offset}
-                         for known, released in self.held.items() if known != lock}
-        elif lock.base[0] == ONLY:
-            self.held.pop(lock, None)
-        else:
+                         for known, released in self.held.items()}
+        elif lock.base[0] != ONLY:
             self.held = {known: released for known, released in self.held.items()
                          if known.base == lock.base and known.offset != lock.offset}
         self.attempts = {base: attempt for base, attempt in self.attempts.items()
@@ -179,8 +218,74 @@ class State:
 
     def lose(self, lock: Value | None) -> None:
         """Take a lock for one that is perhaps not held any more: code that is not known may use its address."""
-        if lock is not None:
-            self.held.pop(lock, None)
+        for each in self.may_be(lock):
+            self.held.pop(each, None)
+
+    # -- copies of addresses ---------------------------------------------------------------------------------------
+
+    def may_be(self, value: Value | None) -> Collection[Value]:
+        """The value, and those that it may be equal to as it is a copy of one of them."""
+        return (value, *self.copies.get(value.base, ())) if value is not None else ()
+
+    @property
+    def locks(self) -> Collection[Value]:
+        """The locks that are held, or whose acquisition may have failed."""
+        return {*self.held, *(lock for lock, _ in self.attempts.values())}
+
+    def followed(self, values: Iterable[Value | None]) -> frozenset[Value]:
+        """The locks, and the addresses in the function's own frame, that values may be."""
+        locks, copies, found = self.locks, self.copies, set()
+        for value in values:
+            if value is not None:
+                if value.base == self.frame or value in locks:
+                    found.add(value)
+                if value.base in copies:
+                    found.update(each for each in copies[value.base] if each.base == self.frame or each in locks)
+        return frozenset(found)
+
+    def in_frame(self, lowest: int | None) -> frozenset[Value]:
+        """The same of the words in the frame at and above an address; None if there are none."""
+        if lowest is None:
+            return frozenset()
+        return self.hidden | self.followed(value for place, value in self.values.items()
+                                           if not isinstance(place, str) and self.is_stack(place)
+                                           and place.offset >= lowest)
+
+    def lowest(self, values: Iterable[Value | None]) -> int | None:
+        """The lowest place in the function's own frame that one of some values may point to."""
+        return min((each.offset for value in values for each in self.may_be(value) if self.is_stack(each)),
+                   default=None)
+
+    def reached(self, arguments: Iterable[Value | None], is_only: bool = False) -> int | None:
+        """The lowest place in the frame to which code gets by some values, also through words of the frame.
+
+        :param is_only: the code does not use addresses that are stored outside of the frame.
+        """
+        found = self.lowest(arguments)
+        if self.exposed is not None and not is_only:
+            found = min(self.exposed, found if found is not None else self.exposed)
+        lower = found
+        while lower is not None:
+            found, lower = lower, self.lowest(self.in_frame(lower))
+            if lower is None or lower >= found:
+                break
+        return found
+
+    def expose(self, lowest: int | None) -> None:
+        """Note that an address in the frame may be stored outside of it."""
+        if lowest is not None:
+            self.exposed = min(lowest, self.exposed if self.exposed is not None else lowest)
+
+    def made(self, address: int, name: str, copy_of: frozenset[Value]) -> None:
+        """Set a register to a new unknown value, which may be a copy of one of some values."""
+        value = self.values[name] = self.fresh(address, name)
+        self.note_copy(value, copy_of)
+
+    def note_copy(self, value: Value, copy_of: frozenset[Value]) -> None:
+        """Note that a new unknown value may be a copy of one of some values."""
+        copy_of = _without(copy_of, (value.base,))
+        if copy_of:
+            self.copies[value.base] = copy_of
 
     def has_taken(self, lock: Value | None) -> bool:
         """Whether every path to this place has taken a lock and kept it."""
@@ -198,13 +303,19 @@ class State:
 
     def is_stack(self, address: Value) -> bool:
         """Whether an address is made from the stack pointer at the function's entry."""
-        return address.base == ("entry", self.cpu.STACK_POINTER)
+        return address.base == self.frame
+
+
+def _without(values: frozenset[Value], bases: Collection[Base]) -> frozenset[Value]:
+    return frozenset(value for value in values if value.base not in bases)
 
 
 def meet(address: int, known: State | None, other: State) -> State:
     """Merge two states at an address where paths meet; `known` is the result of the paths before."""
     if known is None:
         return other.copy()
+    if known.is_same(other):
+        return known
     differ: set[str] = set()
     bases: set[Base] = set()
     while True:
@@ -215,17 +326,28 @@ def meet(address: int, known: State | None, other: State) -> State:
             break
         differ |= more
         bases |= {("met", address, name) for name in more}
-    ours, theirs = known.copy(), other.copy()
-    ours.forget(bases)
-    theirs.forget(bases)
+    ours, theirs = known, other
+    if not known.bases.isdisjoint(bases):
+        ours, theirs = known.copy(), other.copy()
+        ours.forget(bases)
+        theirs.forget(bases)
+    known.bases.update(bases)
     values = {place: value for place, value in ours.values.items()
               if place not in differ and theirs.values.get(place) == value}
-    values.update((name, Value(("met", address, name), 0)) for name in differ)
+    # a register that a call has changed on one of the paths is not used any more
+    dead = frozenset(name for name in differ for state in (known, other)
+                     if name not in state.values and name in state.dead)
+    values.update((name, Value(("met", address, name), 0)) for name in differ - dead)
+    ones = {base: bits & theirs.ones.get(base, 0) for base, bits in ours.ones.items()}
+    ones.update((("met", address, name), known.ones_of(name) & other.ones_of(name)) for name in differ)
     is_zero = ours.is_zero if ours.is_zero == theirs.is_zero else None
     freed = None if ours.freed is None or theirs.freed is None else ours.freed | theirs.freed
-    made = State(other.cpu, values, in_both(ours.held, theirs.held), is_zero, freed)
+    made = State(other.cpu, values, known.bases, in_both(ours.held, theirs.held), is_zero, freed)
     made.compared = ours.compared if ours.compared == theirs.compared else None
     made.called = ours.called | theirs.called
+    made.ones = {base: bits for base, bits in ones.items() if bits}
+    made.dead = dead
+    _meet_copies(made, known, other, {name: ("met", address, name) for name in differ - dead}, bases)
     made.attempts = {base: attempt for base, attempt in ours.attempts.items() if theirs.attempts.get(base) == attempt}
     for at in {**ours.taken, **theirs.taken}:
         one, two = ours.taken.get(at), theirs.taken.get(at)
@@ -237,6 +359,36 @@ def meet(address: int, known: State | None, other: State) -> State:
             made.taken[at] = Taken(one.lock if one.lock == two.lock else None, one.always and two.always,
                                    one.kept and two.kept)
     return made
+
+
+def _meet_copies(made: State, known: State, other: State, differ: Mapping[str, Base], bases: Collection[Base]) -> None:
+    """Merge what two states know of copies of addresses.
+
+    :param differ: the bases of registers that have different values.
+    """
+    copies: dict[Base, set[Value]] = {}
+    hidden: set[Value] = set()
+    for state in (known, other):
+        for base, values in state.copies.items():
+            copies.setdefault(base, set()).update(values)
+        for name, base in differ.items():
+            found = state.followed([state.values.get(name)])
+            if found:
+                copies.setdefault(base, set()).update(found)
+        hidden |= state.hidden | state.followed(
+            value for place, value in state.values.items()
+            if not isinstance(place, str) and state.is_stack(place) and made.values.get(place) != value)
+        made.expose(state.exposed)
+    if not copies and not hidden:
+        return
+    locks, used = made.locks, {value.base for value in made.values.values()}
+
+    def still(values: Iterable[Value]) -> frozenset[Value]:
+        return frozenset(value for value in values
+                         if value.base not in bases and (value in locks or made.is_stack(value)))
+
+    made.hidden = still(hidden)
+    made.copies = {base: kept for base, values in copies.items() if base in used for kept in [still(values)] if kept}
 
 
 def in_both(known: Held | None, other: Held) -> Held:
@@ -270,14 +422,15 @@ class Reach:
     """What may happen to addresses that a function gets: code that is not known may use them, now or later.
 
     `unknown`: the function, or one that it calls, calls such code. `stores` are the places where it stores values: the
-    registers of the arguments that point to them, and None for any other memory outside its frame.
+    registers of the arguments that point to them, and None for any other memory outside its frame. `copies` are the
+    places to which it may only copy memory that arguments point to. `uses` are the arguments that it may read.
     """
 
     unknown: bool = False
     stores: frozenset[str | None] = frozenset()
+    copies: frozenset[str | None] = frozenset()
+    uses: frozenset[str] = frozenset()
 
 
 NO_EFFECT = Effect()
 ANY_LOCK = Effect(releases_unknown=True)
-NO_REACH = Reach()
-ANY_REACH = Reach(unknown=True)

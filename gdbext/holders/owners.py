@@ -8,12 +8,13 @@ from typing import Optional
 
 from gdbext.holders.file_users import using_file
 from gdbext.holders.inferred import HolderFinder
+from gdbext.holders.pool_jobs import threads_of_pool
 from gdbext.holders.python_locks import PythonFrames, inside_with, known_by_frames, python_owner
 from gdbext.holders.qt_lockers import inside_locker
 from gdbext.holders.suspended import SuspendedFrames, inside_suspended
 from gdbext.model import INFERRED, Lock, Waiter
-from gdbext.model.kinds import FUTEX, kind_of
-from gdbext.model.reasons import because
+from gdbext.model.kinds import FUTEX, POOL_JOB, kind_of
+from gdbext.model.reasons import because, joined, parts
 from gdbext.record import record
 from gdbext.threads.gone import GoneOwners
 from gdbext.waits.context import Context
@@ -22,9 +23,13 @@ from gdbext.waits.seen import READERS, SeenLock, SeenWait, held_by
 
 @record
 class HolderContext:
-    """The input of the ways to find holders: the threads with their waits, and readers of everything else."""
+    """The input of the ways to find holders: the threads with their waits, and readers of everything else.
+
+    `waited` are the locks that threads wait for, by the thread's number.
+    """
 
     waits: Context
+    waited: Mapping[int, SeenLock]
     gone: GoneOwners
     frames: PythonFrames
     finder: HolderFinder
@@ -37,11 +42,12 @@ def holder_context(context: Context, gone: GoneOwners, locks: Collection[SeenLoc
 
     :param locks: all locks whose holders will be searched: each stack is searched for all of them at once.
     """
+    waited = {number: wait.lock for number, wait in waits.items() if wait.lock is not None}
     return HolderContext(
-        context, gone,
+        context, waited, gone,
         PythonFrames(context.threads, context.python_locks, [lock for lock in locks if lock.python is not None]),
         HolderFinder(context.target, context.code, context.threads, context.sites, context.library.modules, locks,
-                     {number: wait.lock.id for number, wait in waits.items() if wait.lock is not None}),
+                     {number: lock.id for number, lock in waited.items()}),
         SuspendedFrames(context))
 
 
@@ -90,13 +96,30 @@ def by_machine_code(lock: SeenLock, waiters: Collection[int], context: HolderCon
     return context.finder.prove(lock, waiters) if waiters and not is_known and lock.find_holders != READERS else None
 
 
+def running_job(lock: SeenLock, waiters: Collection[int], context: HolderContext) -> SeenLock | None:
+    """The threads that may finish the job of a thread pool.
+
+    If a thread of several is idle or runs, it may be the one that finishes the job, so none of them is named.
+    """
+    if lock.kind != POOL_JOB:
+        return None
+    waits = context.waits
+    found = threads_of_pool(waits.threads, waits.code, waits.sites, waiters, context.waited)
+    if found is None or not found.threads or len(found.threads) > 1 and any(
+            number not in context.waited or context.waited[number].kind != POOL_JOB
+            and kind_of(context.waited[number].kind).is_event for number in found.threads):
+        return lock
+    why = because("threads-in-file", file=found.file)
+    return replace(lock, holders=held_by(found.threads, INFERRED, why), why=joined([*parts(lock.why), why]))
+
+
 def by_circumstance(lock: SeenLock, waiters: Collection[int], context: HolderContext) -> SeenLock | None:
     """The threads that stacks and registers show."""
     return context.finder.find(lock, waiters) if lock.find_holders is not None else None
 
 
 WAYS: tuple[Way, ...] = (by_machine_code, named, recorded_tid, recorded_descriptor, python_owner, inside_with,
-                         inside_suspended, known_by_frames, inside_locker, using_file, by_circumstance)
+                         inside_suspended, known_by_frames, inside_locker, using_file, running_job, by_circumstance)
 
 
 def find_holders(lock: SeenLock, waiters: Sequence[Waiter], context: HolderContext) -> Lock:

@@ -9,9 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, Literal
 
+from gdbext.arch.protocol import Exchange, ExchangeKind
 from gdbext.model.kinds import LockKind
 from gdbext.record import record
 
+#: The state of a `RwLock` of Rust that a writer holds.
+_WRITER: Final = (1 << 30) - 1
 #: The result that shows that a function has acquired the lock.
 Success = Literal["always", "zero", "not zero"]
 
@@ -21,11 +24,13 @@ class Call:
     """A function of a pair.
 
     `argument` is the index of the argument that points to the lock, None if there is only one such lock in the library.
+    With `after_attempt`, code calls it only if an atomic instruction has not acquired the lock.
     """
 
     name: str
     argument: int | None = 0
     succeeds: Success = "always"
+    after_attempt: bool = False
 
 
 @record
@@ -33,13 +38,21 @@ class Inlined:
     """Atomic instructions by which compiled code acquires and releases a lock, in place of a call.
 
     The lock's word has `size` bytes and is 0 while the lock is free. An exchange of 0 for one of `acquired` acquires
-    it. Any exchange of other values may release it; with `by_exchange_only` a comparison before the exchange excludes
-    that.
+    it, and so does a comparison that succeeds and stores the compared value plus one of `added`, or with all bits of
+    one of them set. Any other exchange of one of the kinds in `releases` may release it, but an addition of a constant
+    only if that is one of `subtracted`.
     """
 
     size: int
     acquired: frozenset[int]
-    by_exchange_only: bool
+    releases: frozenset[ExchangeKind]
+    added: frozenset[int] = frozenset()
+    subtracted: frozenset[int] = frozenset()
+
+    def may_be(self, exchange: Exchange) -> bool:
+        """Whether an instruction may acquire or release a lock."""
+        return exchange.size == self.size and (exchange.kind in ("exchanges", "compares")
+                                               or exchange.kind in self.releases)
 
 
 @record
@@ -84,6 +97,18 @@ PAIRS: Final[Mapping[LockKind, Pairs]] = {
         _calls("_ZN14QReadWriteLock6unlockEv _ZN19QBasicReadWriteLock15contendedUnlockEPv"),
         suspends=_calls("_ZN14QWaitCondition4waitEP14QReadWriteLockm "
                         "_ZN14QWaitCondition4waitEP14QReadWriteLock14QDeadlineTimer", argument=1)),
+    # Qt 5.15, 6.4 and the development branch, src/corelib/thread/qmutex.h: 1 is locked, 3 is locked with waiting
+    # threads, which only `lockInternal` stores. QtCore itself inlines the first attempt too
+    "qt-mutex": Pairs(
+        (*_calls("_ZN6QMutex4lockEv"), Call("_ZN11QBasicMutex12lockInternalEv", after_attempt=True))
+        + _calls("_ZN6QMutex7tryLockEi", "not zero")
+        + tuple([Call(name, 0, "not zero", after_attempt=True) for name in (
+            "_ZN11QBasicMutex12lockInternalEi", "_ZN11QBasicMutex12lockInternalE14QDeadlineTimer")]),
+        _calls("_ZN6QMutex6unlockEv _ZN11QBasicMutex14unlockInternalEv "
+               "_ZN11QBasicMutex19unlockInternalFutexEPv"),
+        suspends=_calls("_ZN14QWaitCondition4waitEP6QMutexm _ZN14QWaitCondition4waitEP6QMutex14QDeadlineTimer",
+                        argument=1),
+        inlined=Inlined(8, frozenset((1,)), frozenset(("exchanges", "compares")))),
     # POSIX.1-2017; C11 7.26.4, whose functions return thrd_success, which is 0
     "mutex": Pairs(
         _calls("pthread_mutex_lock mtx_lock")
@@ -105,7 +130,13 @@ PAIRS: Final[Mapping[LockKind, Pairs]] = {
         + _calls("GOMP_critical_end", argument=None)),
     # Rust 1.62 to 1.95 library/std/src/sys/sync/mutex/futex.rs: 1 is locked, 2 is locked with waiting threads.
     # It is released by an exchange for 0 only
-    "rust-mutex": Pairs(inlined=Inlined(4, frozenset((1, 2)), by_exchange_only=True)),
-    # CPython 3.13 and 3.14 Include/cpython/lock.h; code inside of CPython inlines the first attempt
-    "py-mutex": Pairs(_calls("PyMutex_Lock"), _calls("PyMutex_Unlock")),
+    "rust-mutex": Pairs(inlined=Inlined(4, frozenset((1, 2)), frozenset(("exchanges",)))),
+    # the same releases, rwlock/futex.rs: the number of readers in 30 bits, all of them set for a writer, and above it
+    # what waits
+    "rust-rwlock": Pairs(inlined=Inlined(4, frozenset((_WRITER,)), frozenset(("adds", "computes")),
+                                         frozenset((1, _WRITER)), frozenset((1, _WRITER)))),
+    # CPython 3.13 and 3.14 Include/cpython/lock.h: 1 is locked, 3 is locked with waiting threads. Code in C and C++
+    # inlines the first attempt, and the release of a mutex that nobody waits for
+    "py-mutex": Pairs((Call("PyMutex_Lock", after_attempt=True),), _calls("PyMutex_Unlock"),
+                      inlined=Inlined(1, frozenset((1,)), frozenset(("exchanges", "compares", "computes")))),
 }

@@ -9,7 +9,7 @@ of it must not have released the lock meanwhile.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from gdbext.elf.dynamic import find_dynamic_symbol
@@ -17,19 +17,24 @@ from gdbext.errors import GdbextError, if_unreadable
 from gdbext.holders.guards import Guards
 from gdbext.holders.lock_flow import LockFlow
 from gdbext.holders.lock_state import CONSTANT, ONLY, Effect, State, Value, entry
+from gdbext.holders.near_addresses import frames_near
 from gdbext.holders.pairs import PAIRS, Call, Pairs
 from gdbext.inferior.cache import read_u64
 from gdbext.inferior.protocol import Module, Target
 from gdbext.model.kinds import LockKind
 from gdbext.record import record
 from gdbext.remembered import remembered
-from gdbext.runtimes.names import public_name
+from gdbext.runtimes.names import public_name, without_parameters
 from gdbext.threads.code import Code
 from gdbext.threads.function_code import iter_branches
 from gdbext.threads.threads import SeenThread
 
 #: Most frames of one thread that are examined, and the largest table of a module's links, in bytes.
 _MAX_FRAMES, _MAX_LINKS = 256, 1 << 20
+#: The sections with a module's links.
+_LINKS = (".got", ".got.plt")
+#: Most frames of a function that acquires a lock.
+_MAX_PARTS = 4
 
 
 @record
@@ -80,6 +85,8 @@ class ProvenHolders:
         self._linked: dict[str, frozenset[int]] = {}
         self._having: dict[tuple[frozenset[int], str], bool] = {}
         self._releasing: dict[tuple[frozenset[int], str], bool] = {}
+        # by the number of a thread and the index of a frame
+        self._known: dict[tuple[int, int], Mapping[str, int] | None] = {}
 
     def find(self, seen: SeenThread, kind: LockKind, address: int, only: str | None = None,
              is_waiting: bool = False) -> Proof | None:
@@ -92,18 +99,79 @@ class ProvenHolders:
         if functions is None:
             return None
         native = seen.native(self._code)
-        for index in range(min(len(native), _MAX_FRAMES)):
+        for index in self._possible_frames(functions, seen, address, only):
             call = self._frame_holds(functions, seen, index, address, only)
             guard = self._guard_holds(functions, seen, index, address) if call is None and not is_waiting else None
             if call is not None or guard is not None:
+                # examined last, because the code of every inner frame is analysed for it
+                if any(self._may_have_released(functions, native, inner, address) for inner in range(index)):
+                    return None
                 pc = native[index][0]
                 module = self._code.module(pc)
                 symbol = self._code.symbol(pc, index).function
                 return Proof(public_name(symbol) if symbol else None, module.name if module is not None else "",
-                             None if functions.are_inlined else call or guard, guard is not None)
-            if self._may_have_released(functions, native, index, address):
-                return None
+                             self._called_by_name(functions, call or guard), guard is not None)
         return None
+
+    def _possible_frames(self, functions: _Functions, seen: SeenThread, address: int,
+                         only: str | None) -> Collection[int]:
+        """The indices of the frames that may hold a lock: an analysis takes long, and few frames have its address.
+
+        A frame has it in a register or on the stack, or it is that of a variable which its code can reach.
+        """
+        native = seen.native(self._code)[:_MAX_FRAMES]
+        if not functions.are_inlined or only is not None:
+            return range(len(native))  # a landing pad may load the address from any memory
+        near = frames_near(self._target.memory, native, lambda index: self._known_registers(seen, index), self._is_code,
+                           address)
+        home = self._code.module(address)
+        return [index for index, (pc, _) in enumerate(native)
+                if index in near or home is not None and self._may_reach(self._code.module(pc), home.path)]
+
+    def _known_registers(self, seen: SeenThread, index: int) -> Mapping[str, int] | None:
+        """The registers of a frame, without a stop of the thread and without the debugger; None if some are unknown."""
+        key = seen.number, index
+        if key not in self._known:
+            self._known[key] = self._unwound(seen, index)
+        return self._known[key]
+
+    @if_unreadable(None)
+    def _unwound(self, seen: SeenThread, index: int) -> Mapping[str, int] | None:
+        own = seen.registers if seen.is_restored else {**seen.registers, **self._target.known_registers(seen.ref)}
+        registers = self._code.frame_registers(own, index)
+        frame = registers.get(seen.cpu.PROGRAM_COUNTER), registers.get(seen.cpu.STACK_POINTER)
+        is_known = frame == seen.native(self._code)[index] and registers.keys() >= {*seen.cpu.CALLEE_SAVED}
+        return registers if is_known else None
+
+    def _is_code(self, address: int) -> bool:
+        region = self._code.space.find(address)
+        return region is not None and bool(region.allows("x"))
+
+    def _may_reach(self, module: Module | None, path: str) -> bool:
+        """Whether code of a file may use a variable of a file with a path, or may call code that does."""
+        return module is None or path in self._reachable(module) or None in self._reachable(module)
+
+    @remembered
+    def _reachable(self, module: Module) -> frozenset[str | None]:
+        """The paths of the files to which a file is linked, and those to which they are; None if some are not known."""
+        paths: set[str | None] = set()
+        left = [module]
+        while left:
+            module = left.pop()
+            if module.path not in paths:
+                paths.add(module.path)
+                if self._has_all_links(module):
+                    left += [found for found in map(self._code.module, self._links(module))
+                             if found is not None and not self._is_library(found)]
+                else:
+                    paths.add(None)
+        return frozenset(paths)
+
+    @staticmethod
+    def _has_all_links(module: Module) -> bool:
+        """Whether the sections with a file's links are known, and not too large to be read."""
+        return any(section.name for section in module.sections) and all(
+            section.end - section.start <= _MAX_LINKS for section in module.sections if section.name in _LINKS)
 
     def only_lock(self, kind: LockKind, return_address: int) -> str | None:
         """The library whose only lock the call before a return address acquires."""
@@ -303,6 +371,8 @@ class ProvenHolders:
         function = self._code.function_range(pc)
         if function is not None and function[0] in functions.ending:
             return True
+        if functions.are_inlined and self._is_acquiring(functions, native, index):
+            return False
         module = self._code.module(pc)
         if function is None or module is None or not self._may_release(functions, module):
             return False
@@ -316,6 +386,24 @@ class ProvenHolders:
             return False
         state = functions.flow.held_at(pc, entered)
         return state is None or state.freed is None or address in state.freed
+
+    def _called_by_name(self, functions: _Functions, call: str | None) -> str | None:
+        """The function that has acquired a lock; None if an atomic instruction may have done so in its place."""
+        if call is None or functions.are_inlined and call not in {
+                known.name for known in functions.acquiring.values() if not known.after_attempt}:
+            return None
+        return without_parameters(self._target.demangle(call))
+
+    def _is_acquiring(self, functions: _Functions, native: Sequence[tuple[int, int]], index: int) -> bool:
+        """Whether a frame is of a function that acquires a lock, or of what that has called in its file and below."""
+        inner: list[Module | None] = []
+        for i in range(index, min(index + _MAX_PARTS, len(native))):
+            pc = native[i][0] - (i > 0)
+            module, function = self._code.module(pc), self._code.function_range(pc)
+            if function is not None and function[0] in functions.acquiring:
+                return all(each is module or self._is_library(each) for each in inner)
+            inner.append(module)
+        return False
 
     def _in_library(self, pc: int) -> bool:
         return self._is_library(self._code.module(pc))
@@ -352,7 +440,7 @@ class ProvenHolders:
         if module.path not in self._linked:
             found: set[int] = set()
             for section in module.sections:
-                if section.name in (".got", ".got.plt") and section.end - section.start <= _MAX_LINKS:
+                if section.name in _LINKS and section.end - section.start <= _MAX_LINKS:
                     with contextlib.suppress(GdbextError):
                         data = self._target.memory.read(section.start, (section.end - section.start) & ~7)
                         found.update(memoryview(data).cast("Q"))

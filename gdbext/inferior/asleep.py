@@ -19,7 +19,7 @@ _MOST_BYTES = 1 << 16
 #: Kernel functions in which a thread sleeps that was stopped or frozen, so that it has already left its system call.
 _STOPPED = frozenset(("do_freezer_trap", "do_jobctl_trap", "do_signal_stop", "get_signal", "ptrace_stop"))
 _STATE = re.compile(r"^State:\tS ", re.MULTILINE)
-_SWITCHES = re.compile(r"^voluntary_ctxt_switches:\t(\d+)$", re.MULTILINE)
+_SWITCHES = "\nvoluntary_ctxt_switches:\t"
 
 
 @record
@@ -47,7 +47,7 @@ def parse_system_call(text: str) -> SystemCall | None:
     """Parse /proc/PID/task/TID/syscall; None if the thread runs, or if the text makes no sense."""
     words = text.split()
     try:
-        number, *values, stack_pointer, program_counter = int(words[0]), *(int(word, 16) for word in words[1:])
+        number, *values, stack_pointer, program_counter = int(words[0]), *[int(word, 16) for word in words[1:]]
     except (IndexError, ValueError):
         return None
     return SystemCall(number, tuple(values), stack_pointer, program_counter)
@@ -55,8 +55,8 @@ def parse_system_call(text: str) -> SystemCall | None:
 
 def parse_switches(status: str) -> int | None:
     """How often a thread has gone to sleep, from /proc/PID/task/TID/status; None if that is not recorded."""
-    match = _SWITCHES.search(status)
-    return int(match[1]) if match else None
+    number = status.partition(_SWITCHES)[2].partition("\n")[0]  # a regular expression would try each line
+    return int(number) if number.isdecimal() else None
 
 
 def read_asleep(pid: int, numbers: Container[int], root: str = "/proc", seconds: float = _SECONDS) -> dict[int, Sleep]:

@@ -19,6 +19,8 @@ PAGE = 4096
 BYPASS_PAGES = 64
 #: The largest number of pages kept; a report on thousands of threads needs far fewer.
 _MAX_PAGES = 65536
+#: Stands for a page that is not in the cache; None stands for one that is not readable.
+MISSING = b"missing"
 
 
 class CachedMemory:
@@ -82,9 +84,9 @@ class CachedMemory:
             self._pages[at] = data[at - missing[0]:at - missing[0] + PAGE]
 
     def _page(self, at: int, address: int, size: int) -> bytes:
-        if at in self._pages:
-            page = self._pages[at]
-        else:
+        # another thread may forget all pages at any time
+        page = self._pages.get(at, MISSING)
+        if page is MISSING:
             self._make_room(1)
             try:
                 page = self._fetch(at, PAGE) if at >= 0 else None

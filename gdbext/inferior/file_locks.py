@@ -14,7 +14,8 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 
 from gdbext.errors import GdbextError
-from gdbext.inferior.proc import Descriptor, FileLock, Proc
+from gdbext.inferior.open_files import Descriptor
+from gdbext.inferior.proc import FileLock, Proc
 from gdbext.record import record
 
 FLOCK, POSIX, OFD = "FLOCK", "POSIX", "OFDLCK"
@@ -111,6 +112,7 @@ def find_lockers(proc: Proc, request: Request) -> Lockers | None:
     if own is None or file is None or link is None:
         return None
     held: dict[FileLock, list[Descriptor]] = {}
+    descriptors: list[Descriptor] = []
     listed = [lock for lock in proc.locks(file) if request.conflicts(lock, proc.pid)]
     left = _MOST
     # the same file may be open by several paths
@@ -120,9 +122,12 @@ def find_lockers(proc: Proc, request: Request) -> Lockers | None:
             break
         left -= 1
         info = proc.info(each)
+        descriptors.append(each)
         for lock in dict.fromkeys(info.locks if info is not None else ()):
             if lock.file == file and request.conflicts(lock, proc.pid) and (lock.kind != POSIX or lock.pid == each.pid):
                 held.setdefault(lock, []).append(each)
+    for lock, found in held.items():
+        found += _sharing(proc, lock, found, descriptors)
     if request.kind != POSIX:
         held = {lock: others for lock, found in held.items()
                 if (others := _of_others(proc, request, found, lock in own.locks, listed.count(lock)))}
@@ -131,6 +136,17 @@ def find_lockers(proc: Proc, request: Request) -> Lockers | None:
     # mount option hidepid of /proc hides processes of other users
     all_read = proc.in_time and left > 0
     return Lockers(held, unseen, all_read, all_read and proc.complete and proc.name(1) is not None)
+
+
+def _sharing(proc: Proc, lock: FileLock, found: Sequence[Descriptor],
+             descriptors: Sequence[Descriptor]) -> list[Descriptor]:
+    """The descriptors of other processes that refer, or may refer, to the open file through which a lock is held.
+
+    Their fdinfo did not show the lock: a process that runs may have released it since that of the first was read.
+    """
+    known = {each.pid for each in found}
+    return [each for each in descriptors if lock.kind != POSIX and each.pid not in known
+            and any(proc.open_files.is_same(one, each) is not False for one in found)]
 
 
 def _of_others(proc: Proc, request: Request, found: list[Descriptor], is_own: bool, count: int) -> list[Descriptor]:

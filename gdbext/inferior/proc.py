@@ -23,6 +23,7 @@ from typing import NamedTuple
 
 from gdbext.inferior.address_space import Region
 from gdbext.inferior.asleep import Sleep, SystemCall, parse_switches
+from gdbext.inferior.open_files import Descriptor, OpenFiles
 from gdbext.record import record
 from gdbext.remembered import remembered
 
@@ -76,13 +77,6 @@ _FDINFO = re.compile(r"^flags:\t([0-7]+)\nmnt_id:\t(\d+)$(?:\nino:\t(\d+)$)?", r
 _WATCHED = re.compile(r"^tfd: +(\d+) .*?(?: ino:([0-9a-f]+)(?: .*)?)?$", re.MULTILINE)
 _PROCESS = re.compile(r"^Pid:\t(\d+)$", re.MULTILINE)
 _LOCK = re.compile(r"^lock:\t(.*)$", re.MULTILINE)
-
-
-class Descriptor(NamedTuple):
-    """An open file descriptor of any process, with the debugger's number of the process."""
-
-    pid: int
-    fd: int
 
 
 @record
@@ -204,11 +198,14 @@ class Proc:
     :param seconds: time limit of the search through other processes.
     :param unix: reads the connected local sockets.
     :param asleep: what threads slept in before the process was stopped, by LWP id.
+    :param open_files: compares the open files of descriptors.
     """
 
     def __init__(self, pid: int, root: str = "/proc", seconds: float = SCAN_SECONDS,
-                 unix: Callable[[], UnixSockets] = unix_sockets, asleep: Mapping[int, Sleep] | None = None) -> None:
+                 unix: Callable[[], UnixSockets] = unix_sockets, asleep: Mapping[int, Sleep] | None = None,
+                 open_files: OpenFiles | None = None) -> None:
         self.pid = pid
+        self.open_files = open_files or OpenFiles(None)
         #: Whether all processes were searched so far: none was unreadable, and there was time for all.
         self.complete = True
         #: Whether there was time for all processes.

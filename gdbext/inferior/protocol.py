@@ -98,7 +98,7 @@ class SignalInfo:
 
 @record
 class Origin:
-    """Where a target comes from, as far as that is known: see `gdbext.model.TargetInfo`."""
+    """Where a target comes from; a member that is not known is None. See `gdbext.model.TargetInfo`."""
 
     command_line: str | None = None
     host: str | None = None
@@ -128,6 +128,12 @@ class Target(Protocol):
         :param names: registers to read; by default those for the stack and the system call. Unreadable ones are
             left out, except the program counter and the stack pointer.
         :raises ThreadUnavailable: the thread runs or has no registers.
+        """
+
+    def known_registers(self, thread: ThreadRef) -> Mapping[str, int]:
+        """The general registers that are known without a stop of the thread; a target that is stopped knows all.
+
+        :raises ThreadUnavailable: the thread cannot be read.
         """
 
     def robust_list(self, thread: ThreadRef) -> int | None:

@@ -31,10 +31,9 @@ class Report:
     """
 
     def __init__(self, snapshot: Snapshot) -> None:
-        assert snapshot.document is not None
         self.problem, self.hint = snapshot.problem, snapshot.hint
         self.paused, self.notes = snapshot.stopped, snapshot.notes
-        self._snapshot, self._document = snapshot, snapshot.document
+        self._snapshot = snapshot
 
     @property
     def model(self) -> gdbext.model.Report:
@@ -55,7 +54,8 @@ class Report:
 
     def to_json(self) -> str:
         """The document of schema ``gdbext/1`` on one line."""
-        return json.dumps(self._document)
+        assert self._snapshot.document_json is not None
+        return self._snapshot.document_json.decode("ascii")
 
     @classmethod
     def from_json(cls, text: str) -> Report:
@@ -68,7 +68,8 @@ class Report:
         except (ValueError, RecursionError) as error:
             raise BadDocument(f"it is not JSON: {error}") from None
         made = read_document(document)
-        return cls(Snapshot(made.target.command_line or "report", document, NOTHING, NOTHING, made.target.paused, 0.0,
+        line = json.dumps(document).encode()
+        return cls(Snapshot(made.target.command_line or "report", line, NOTHING, NOTHING, made.target.paused, 0.0,
                             None, None, status_of(made)))
 
     @functools.cached_property
@@ -111,7 +112,7 @@ def report_on(target: Target, options: Options) -> Report:
     :raises NoReport: there is no report.
     """
     seen = take_snapshot(target, options)
-    if seen.document is not None:
+    if seen.is_made:
         return Report(seen)
     error = NoGdb if seen.status == NO_GDB else Unreadable
     raise error(seen.problem or "no answer", seen.hint or "", seen.stopped, seen.notes)

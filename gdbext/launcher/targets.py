@@ -87,7 +87,7 @@ def _processes_named(wanted: re.Pattern[str]) -> list[int]:
 
 
 def pid(text: str) -> int:
-    """Parse a PID, of which there may be no process."""
+    """Parse a PID; whether the process exists is not checked."""
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"{printable(text, 100)} is not the number of a process")
     return int(text)

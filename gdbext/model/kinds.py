@@ -16,9 +16,9 @@ LockKind = Literal[
     "dynamic-linker", "stdio", "malloc-arena", "allocator-lock", "openmp-barrier", "openmp-lock", "absl-mutex",
     "absl-condvar", "boost-shared-mutex", "parking-lot-mutex", "parking-lot-rwlock", "parking-lot-condvar",
     "parking-lot-once", "qt-mutex", "qt-recursive-mutex", "qt-rwlock", "qt-semaphore", "qt-call", "rust-mutex",
-    "rust-rwlock", "rust-condvar", "rust-once", "rust-park", "tbb-wait", "py-lock", "py-rlock", "py-fast-rlock",
-    "py-mutex", "py-critical-section", "py-event", "py-condition", "py-semaphore", "py-import", "py-buffered-io",
-    "stop-the-world", "futex", "file-lock", "descriptor"]
+    "rust-rwlock", "rust-condvar", "rust-once", "rust-park", "tbb-wait", "pool-job", "java-monitor", "java-condition",
+    "py-lock", "py-rlock", "py-fast-rlock", "py-mutex", "py-critical-section", "py-event", "py-condition",
+    "py-semaphore", "py-import", "py-buffered-io", "stop-the-world", "futex", "file-lock", "descriptor"]
 
 #: Kinds that are named outside of this table.
 CONDVAR: Final = "condvar"
@@ -27,6 +27,7 @@ FAST_RLOCK: Final = "py-fast-rlock"
 FILE_LOCK: Final = "file-lock"
 FUTEX: Final = "futex"
 GIL: Final = "gil"
+POOL_JOB: Final = "pool-job"
 QT_MUTEX: Final = "qt-mutex"
 QT_RWLOCK: Final = "qt-rwlock"
 RWLOCK: Final = "rwlock"
@@ -150,7 +151,8 @@ KINDS: Mapping[LockKind, Kind] = {
         "not recorded: readers are only counted; candidates only", name="boost::shared_mutex", has_readers=True,
         own_threads_only=True),
     "qt-mutex": Kind(
-        "derived: the thread inside a `with QMutexLocker` block of it; candidates otherwise", name="QMutex",
+        "derived where the machine code of a thread proves it, or inside a `with QMutexLocker` block of it; "
+        "candidates otherwise", name="QMutex",
         own_threads_only=True),
     "qt-recursive-mutex": Kind(
         "recorded: the ident of the thread", name="QRecursiveMutex", records_owner=True, own_threads_only=True),
@@ -177,8 +179,8 @@ KINDS: Mapping[LockKind, Kind] = {
         "derived where the machine code of a thread proves it, candidates otherwise", name="Rust Mutex",
         own_threads_only=True),
     "rust-rwlock": Kind(
-        "not recorded, readers are counted: candidates only", name="Rust RwLock", has_readers=True,
-        own_threads_only=True),
+        "not recorded, readers are counted: derived where the machine code of a thread proves it, candidates otherwise",
+        name="Rust RwLock", has_readers=True, own_threads_only=True),
     "rust-condvar": Kind(
         "none: any thread may notify it; also channels", name="Rust Condvar", wait_for="any",
         no_owner="condvar-has-no-owner", is_event=True, own_threads_only=True),
@@ -189,6 +191,16 @@ KINDS: Mapping[LockKind, Kind] = {
     "tbb-wait": Kind(
         "none: another thread wakes it; a worker without tasks is `idle`", name="event of TBB", wait_for="any",
         no_owner="tbb-has-no-owner", is_event=True, own_threads_only=True),
+    "pool-job": Kind(
+        "inferred: the threads that may finish it, if each of them waits for something, or if it is only one thread",
+        name="job of a thread pool", held="to be finished by", holds="may have to finish", wait_for="any",
+        is_event=True, own_threads_only=True),
+    "java-monitor": Kind(
+        "recorded; derived where the object is in the owner's stack of locks (JDK 21 and later)", name="Java monitor",
+        records_owner=True, own_threads_only=True, waiters_wake=True),
+    "java-condition": Kind(
+        "none: any thread that has the monitor may notify it", name="Object.wait", wait_for="any",
+        no_owner="java-condition-has-no-owner", is_event=True, own_threads_only=True),
     "spin-lock": Kind(
         "derived where the machine code of a thread proves it, candidates otherwise", name="spin lock", spins=True),
     "py-lock": Kind(

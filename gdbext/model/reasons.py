@@ -20,7 +20,7 @@ ReasonCode = Literal[
     "text", "several", "part-unreadable",
     # model/kinds.py: why locks of a kind have no owner
     "arrivals-not-recorded", "condition-has-no-owner", "condvar-has-no-owner", "event-has-no-owner",
-    "park-has-no-owner", "py-semaphore-has-no-owner", "semaphore-has-no-owner",
+    "java-condition-has-no-owner", "park-has-no-owner", "py-semaphore-has-no-owner", "semaphore-has-no-owner",
     # glibc/, cpython/
     "libc-not-loaded", "libc-version-unknown", "musl-not-decoded", "table-of-other-version",
     # threads/: files, thread states, GILs
@@ -48,6 +48,8 @@ ReasonCode = Literal[
     "tbb-has-no-owner", "tbb-waits-in", "tbb-worker-idle", "tokio-block-on", "tokio-blocking-idle",
     "tokio-in-blocking-call", "tokio-in-task", "tokio-worker-idle",
     "owner-is-its-task", "owner-task-unknown", "tasks-left", "tasks-run", "team-starts-or-ends",
+    # waits/: Java
+    "java-lock-stack", "java-owner-unknown",
     # waits/: Qt
     "qt-call-handled", "qt-call-queued", "qt-call-unknown",
     # waits/: what a thread is blocked on that is not a lock
@@ -67,9 +69,9 @@ ReasonCode = Literal[
     "in-suspended-generator", "in-suspended-greenlet", "in-suspended-task", "maybe-inside", "maybe-not-arrived",
     "nobody-inside", "only-thread-inside", "owner-called-fork", "proven-by-code",
     "proven-by-instruction", "proven-readers",
-    "readers-not-recorded", "several-proven", "too-many-readers",
+    "readers-not-recorded", "several-proven", "threads-in-file", "too-many-readers",
     # stacks/
-    "eval-in-no-frame", "evals-in-one-frame", "frame-counts-differ", "python-stack-cut",
+    "eval-in-no-frame", "evals-in-one-frame", "frame-counts-differ", "native-stack-cut", "python-stack-cut",
     # schema/
     "deadlocks-not-listed",
     # verdict/

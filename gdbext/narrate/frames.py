@@ -23,12 +23,6 @@ def parts_of(thread: Thread) -> Sequence[Part]:
     return thread.parts or [Part((frame,)) for frame in thread.stack]
 
 
-def stack_key(thread: Thread) -> object:
-    """A key that is equal for threads with the same stack."""
-    # the text of a folded part may differ for the same frames, as for imports of two modules
-    return thread.stack, tuple([part.text for part in thread.parts])
-
-
 def numbered(parts: Sequence[Part]) -> Iterator[tuple[int, Part]]:
     """Each part, with the index of its first frame in the stack."""
     return zip(itertools.accumulate((len(part.frames) for part in parts), initial=0), parts)

@@ -131,7 +131,7 @@ def grouped(members: Sequence[Greenlet]) -> list[list[Greenlet]]:
 
 
 def cycle(facts: Facts, members: Sequence[Greenlet]) -> list[Words]:
-    """A cycle of greenlets: a heading, and a line for each greenlet with what it waits for."""
+    """A cycle of greenlets: a heading, and a line for each greenlet with the object that it waits for."""
     start = Marked("bad", ("Cycle of greenlets",))
     end = ("it continues only if it is killed" if len(members) == 1 else
            "they continue only if one of them is killed")

@@ -32,11 +32,23 @@ class Facts:
         self.tasks = {task.address: task for task in report.tasks}
         self.greenlets = {greenlet.address: greenlet for greenlet in report.greenlets}
         self.single_gil = sum(lock.kind == GIL for lock in report.locks) == 1
+        self._stacks: dict[object, int] = {}
+        self._stack_numbers: dict[tuple[int, int], int] = {}
 
     @functools.cached_property
     def verdict(self) -> Verdict:
         """The verdict of the report."""
         return verdict_of(self.report)
+
+    def stack_number(self, thread: Thread) -> int:
+        """A number that is equal for threads with the same stack."""
+        # to compare thousands of long stacks takes long, and most of them are the same objects
+        place = id(thread.stack), id(thread.parts)
+        if place not in self._stack_numbers:
+            # the text of a folded part may differ for the same frames, as for imports of two modules
+            key = thread.stack, tuple([part.text for part in thread.parts])
+            self._stack_numbers[place] = self._stacks.setdefault(key, len(self._stacks))
+        return self._stack_numbers[place]
 
     def known(self, numbers: Iterable[int]) -> list[Thread]:
         """The threads with these numbers; the report may lack some."""

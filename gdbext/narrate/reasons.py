@@ -114,6 +114,7 @@ _WORDINGS: Mapping[ReasonCode, Wording] = {
     "condition-has-no-owner": "a condition has no owner: any thread may notify it",
     "condvar-has-no-owner": "a condition variable has no owner: any thread may signal it",
     "event-has-no-owner": "an event has no owner: any thread may set it",
+    "java-condition-has-no-owner": "any thread that has the monitor may notify it",
     "park-has-no-owner": "any thread may unpark it",
     "py-semaphore-has-no-owner": "a semaphore has no owner: any thread may release it",
     "semaphore-has-no-owner": "a semaphore has no owner: any thread may post it",
@@ -235,6 +236,8 @@ _WORDINGS: Mapping[ReasonCode, Wording] = {
     "tasks-run": "all threads of the team have arrived, and those that do not sleep run tasks",
     "team-starts-or-ends": "a team's threads are about to start or to end",
 
+    "java-lock-stack": "the Java machine lists the object among those that the thread has locked",
+    "java-owner-unknown": "its owner field contains {word:#x}, which identifies no thread of the Java machine",
     "qt-call-handled": "the only thread that handles the event of the call",
     "qt-call-queued": "its queue of events contains the call",
     "qt-call-unknown": "the thread that is to run the call was not found",
@@ -325,11 +328,13 @@ _WORDINGS: Mapping[ReasonCode, Wording] = {
         f"{_counted(count)}; {candidates or 'no'} {'thread has' if candidates == 1 else 'threads have'} the lock's "
         "address on the stack"),
     "several-proven": lambda threads: f"the code of {threads} threads acquires it, but only one thread can hold it",
+    "threads-in-file": "only threads with code of {file} on their stacks can finish it",
     "too-many-readers": lambda count, threads: f"{_counted(count)}, but the code of {threads} threads acquires it",
 
     "eval-in-no-frame": "a call of the eval loop is in no native frame",
     "evals-in-one-frame": "two calls of the eval loop are in one native frame",
     "frame-counts-differ": "{python} Python frames, but {native} native calls of the eval loop",
+    "native-stack-cut": "the native stack could not be read to its end",
     "python-stack-cut": "the Python stack could not be read to its end",
 
     "deadlocks-dropped": _dropped,

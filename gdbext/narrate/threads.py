@@ -8,7 +8,6 @@ from typing import NamedTuple
 from gdbext.model import Thread
 from gdbext.model.kinds import kind_of, name_of_kind
 from gdbext.model.reasons import Reason
-from gdbext.narrate.frames import stack_key
 from gdbext.narrate.locks import holding, holds, waiting
 from gdbext.narrate.names import Facts, heading
 from gdbext.narrate.words import Foreign, Word, Words, reason
@@ -142,7 +141,7 @@ def groups(facts: Facts, shown: Sequence[int] | None = None, *, each: bool = Fal
         thread, state = facts.threads[number], found[number]
         # the locks of a thread are shown with it
         alone = each or thread.holds or state in ("crashed", "suspect") or (stacks and not thread.stack)
-        alike = stack_key(thread) if stacks else doing(facts, thread)
+        alike = facts.stack_number(thread) if stacks else doing(facts, thread)
         key = (number,) if alone else (alike, thread.status, state if by_state else None)
         made.setdefault(key, []).append(thread)
     return [Group(sorted(members, key=lambda thread: thread.number), found[members[0].number])

@@ -11,7 +11,7 @@ from gdbext.model import RECORDED, Deadlock, Evidence, Lock, Problem, Report, Th
 from gdbext.model.kinds import GIL, kind_of, name_of_kind
 from gdbext.model.reasons import Reason
 from gdbext.model.verdict import Verdict, VerdictKind
-from gdbext.narrate.frames import own_place, stack_key
+from gdbext.narrate.frames import own_place
 from gdbext.narrate.greenlets import doing as greenlet_doing
 from gdbext.narrate.greenlets import greenlet_name
 from gdbext.narrate.names import RANGE, Facts, lock_name, lock_of_id, number_list, thread_name
@@ -71,7 +71,7 @@ def alike(facts: Facts, deadlock: Deadlock) -> list[list[int]]:
     for number, own in edges.items():
         thread = facts.threads.get(number)
         same = None if thread is None else (
-            thread.waits, tuple(hold for hold in thread.holds if hold.lock in locks), stack_key(thread))
+            thread.waits, tuple(hold for hold in thread.holds if hold.lock in locks), facts.stack_number(thread))
         groups.setdefault((tuple(own), same), []).append(number)
     return [sorted(members) for members in groups.values()]
 

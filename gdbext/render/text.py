@@ -31,7 +31,6 @@ from gdbext.narrate.frames import (
     numbered,
     own_frame,
     parts_of,
-    stack_key,
 )
 from gdbext.narrate.names import MANY, number_list
 from gdbext.narrate.words import Foreign, Marked, Words, capitalised
@@ -393,5 +392,5 @@ def _alike(facts: names.Facts, members: Sequence[Thread]) -> list[list[Thread]]:
     """Threads that do the same at the same place, together."""
     groups: dict[object, list[Thread]] = {}
     for thread in members:
-        groups.setdefault((stack_key(thread), threads.doing(facts, thread)), []).append(thread)
+        groups.setdefault((facts.stack_number(thread), threads.doing(facts, thread)), []).append(thread)
     return list(groups.values())

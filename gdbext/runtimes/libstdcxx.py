@@ -43,6 +43,7 @@ _MAX_BASES, _MAX_CLASSES = 64, 256
 class _Vendor(NamedTuple):
     """Members of a library's exception header, as byte offsets from its ``_Unwind_Exception``.
 
+    `counter` begins with the reference count, and then has unused bytes, which are zero until the exception is freed.
     `primary` is the member of a dependent exception with the address of the thrown object.
     """
 
@@ -53,7 +54,7 @@ class _Vendor(NamedTuple):
 
 #: The bytes of ``exception_class`` in memory after the first byte, which is 1 for a dependent exception.
 _VENDORS = {
-    b"++CCUNG": _Vendor(-0x60, struct.Struct("<i"), -0x50),
+    b"++CCUNG": _Vendor(-0x60, struct.Struct("<iIQ"), -0x50),
     b"++CGNLC": _Vendor(-0x58, struct.Struct("<Q"), -0x58),
 }
 #: Byte offsets from ``_Unwind_Exception``, which is the last member of ``__cxa_exception``: other members, and the
@@ -280,10 +281,10 @@ def _exception(memory: Memory, in_image: InImage, header: int) -> CxxException |
     vendor = _VENDORS.get(memory.read(header, 8)[1:])
     if vendor is None:
         return None
-    (references,) = vendor.counter.unpack(memory.read(header + vendor.reference_count, vendor.counter.size))
+    references, *unused = vendor.counter.unpack(memory.read(header + vendor.reference_count, vendor.counter.size))
     type_info = read_u64(memory, header + _EXCEPTION_TYPE)
     # a freed exception has zeros or malloc's data here
-    if not 1 <= references <= _MAX_REFERENCES or not in_image(type_info) \
+    if any(unused) or not 1 <= references <= _MAX_REFERENCES or not in_image(type_info) \
             or not in_image(read_u64(memory, header + _TERMINATE_HANDLER)):
         return None
     kind, name = _kind(memory, in_image, type_info), read_type_name(memory, type_info)

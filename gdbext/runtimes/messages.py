@@ -38,6 +38,9 @@ _MAX_WORDS = 4096
 #: name, except in code for the limited API.
 _FATAL_ERRORS = {"_Py_FatalErrorFunc": (0, 1), "_Py_FatalErrorFormat": (0, 1), "Py_FatalError": (None, 0)}
 #: Names of C functions, and the shortest text that is accepted as a message.
+#: The states of the runtime, which Python prints before it ends, so that pointers to them may remain on the stack
+#: (CPython 3.9 to 3.14 Python/pylifecycle.c, ``fatal_error_dump_runtime``).
+_STATES = frozenset(("initialized", "core initialized", "preinitialized", "preinitializing", "unknown"))
 _FUNCTION = re.compile(r"_*[A-Za-z]\w{2,}", re.ASCII)
 _MIN_MESSAGE = 8
 #: A call's arguments are loaded at most this many bytes before it.
@@ -197,7 +200,7 @@ def fatal_error_texts(memory: Memory, words: Iterable[int], is_read_only: IsRead
     :param is_read_only: whether an address is in read-only memory of a loaded file.
     """
     texts = (_read_text(memory, word, is_read_only) for word in dict.fromkeys(itertools.islice(words, _MAX_WORDS)))
-    return list(dict.fromkeys(text for text in texts if text is not None))
+    return list(dict.fromkeys(text for text in texts if text is not None and text not in _STATES))
 
 
 @if_unreadable(None)

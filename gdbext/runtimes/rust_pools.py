@@ -13,14 +13,16 @@ from typing import Final
 
 from gdbext.model.reasons import ReasonCode
 
+#: A wait that only a job of a pool of rayon ends.
+WAITS_FOR_JOB: Final[ReasonCode] = "rayon-waits-for-job"
 #: Functions of the standard library and of parking_lot, in which the thread sleeps.
 _SLEEPS: Final = re.compile(r"^(?:std|core|alloc|parking_lot|parking_lot_core|lock_api|futex)\b")
-#: By the function that sleeps: functions further out, with what the wait is if one of them is found first; and what it
-#: is without any.
+#: By the function that sleeps: functions further out, each with the reason for the wait if it is found first; and the
+#: reason if none is found.
 _WAITS: Final[Sequence[tuple[re.Pattern[str], Sequence[tuple[re.Pattern[str], ReasonCode]], ReasonCode | None]]] = (
     (re.compile(r"^rayon_core::(?:sleep::|registry::WorkerThread::wait_until)"),
-     ((re.compile(r"rayon_core::job::"), "rayon-waits-for-job"),), "rayon-worker-idle"),
-    (re.compile(r"^rayon_core::latch::LockLatch::wait"), (), "rayon-waits-for-job"),
+     ((re.compile(r"rayon_core::job::"), WAITS_FOR_JOB),), "rayon-worker-idle"),
+    (re.compile(r"^rayon_core::latch::LockLatch::wait"), (), WAITS_FOR_JOB),
     (re.compile(r"^tokio::runtime::blocking::pool::"), (), "tokio-blocking-idle"),
     (re.compile(r"^tokio::(?:runtime::)?(?:park|scheduler|thread_pool)\b"),
      ((re.compile(r"::block_on\b"), "tokio-block-on"), (re.compile(r"::worker::"), "tokio-worker-idle")), None),

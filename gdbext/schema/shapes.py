@@ -181,6 +181,9 @@ def _write_thread(thread: Thread) -> dict[str, Any]:
     return {**_THREAD_ITSELF.write(thread), **_THREAD_STACK.write(stack)}
 
 
+THREAD = Codec(_read_thread, _write_thread)
+
+
 # -- locks and verdicts ----------------------------------------------------------------------------------------------
 
 _HOLDER = shape(model.Holder, thread=NUMBER, mode=_MODE, evidence=_EVIDENCE, why=REASON_OR_NONE, taken_at=_TAKEN_AT)
@@ -285,7 +288,7 @@ HEAD = shape(dict, schema=Codec(one_of(Literal["gdbext/1"]).read, lambda _: SCHE
 #: Members of the document by the part that they belong to; each stands for a field of the report.
 PARTS_OF_REPORT = {
     "runtimes": shape(dict, runtimes=optional(each(_RUNTIME), ())),
-    "threads": shape(dict, threads=optional(each(Codec(_read_thread, _write_thread)), ())),
+    "threads": shape(dict, threads=optional(each(THREAD), ())),
     "locks": shape(dict, locks=optional(each(_LOCK), ())),
     "deadlocks": shape(dict, deadlocks=optional(each(_DEADLOCK), ()), no_verdict=optional(REASON_OR_NONE),
                        verdict=Codec(_VERDICT_ITSELF.read, _write_verdict, writes_record=True, default=None)),

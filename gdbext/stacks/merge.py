@@ -35,15 +35,20 @@ def merge(native: int, python: PyStack, at: Sequence[int] | None) -> list[Item]:
             items.extend(islice(frames, count_at[index]))
         else:
             items.append(index)
+    # calls whose frames are further out than the known ones
+    items.extend(frames if native in count_at else ())
     return items
 
 
-def eval_frames(native: Sequence[tuple[int, int]], python: PyStack,
-                is_eval: Callable[[int], bool]) -> tuple[list[int] | None, Reason | None]:
+def eval_frames(native: Sequence[tuple[int, int]], python: PyStack, is_eval: Callable[[int], bool],
+                is_cut: bool = False) -> tuple[list[int] | None, Reason | None]:
     """The index of the native frame of each call of the eval loop; None and the reason if they cannot be matched.
+
+    A call whose frame is further out than all that are known has the index after the last one.
 
     :param native: (program counter, stack pointer) of each native frame, innermost first.
     :param is_eval: whether a program counter is in the eval loop; used only if `python` has no anchors.
+    :param is_cut: whether the callers of the last native frame, which is not that of a call, are not known.
     """
     anchors = [anchor for _, anchor in python.calls]
     if not anchors:
@@ -66,7 +71,10 @@ def eval_frames(native: Sequence[tuple[int, int]], python: PyStack,
             i += 1
         if i >= len(native):
             return None, because("eval-in-no-frame")
+        if is_cut and i + 1 == len(native):
+            found.append(len(native))
+            continue
         if found and found[-1] == i:
-            return None, because("evals-in-one-frame")
+            return None, because("native-stack-cut" if i + 1 == len(native) else "evals-in-one-frame")
         found.append(i)
     return found, None

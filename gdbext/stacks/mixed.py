@@ -11,7 +11,7 @@ from gdbext.cpython.runtime import ThreadState
 from gdbext.cpython.values import Limits, ValueReader, locals_of
 from gdbext.errors import GdbextError, if_unreadable
 from gdbext.inferior.protocol import Memory
-from gdbext.model import Local, MixedStack, PyFrame
+from gdbext.model import Frame, Local, MixedStack, Part, PyFrame
 from gdbext.runtimes.names import public_name
 from gdbext.stacks.boundaries import Facts, is_import, present, read_imports, split
 from gdbext.stacks.merge import Item, eval_frames, merge
@@ -39,6 +39,8 @@ class MixedStacks:
         self._code = code
         self._is_interpreter = is_interpreter
         self._known: dict[object, _Known] = {}
+        # by the address of the frames in our memory, with these to keep them there
+        self._facts: dict[int, tuple[Sequence[Frame], Facts]] = {}
 
     def stack(self, seen: SeenThread, thread: PythonThread, python: PyStack) -> MixedStack:
         """Merge a thread's stacks and name what leads from one language to the other.
@@ -47,6 +49,15 @@ class MixedStacks:
         """
         mixed, _ = self._items(seen, thread, python)
         return mixed
+
+    def parts_again(self, before: Sequence[Frame], after: Sequence[Frame]) -> tuple[Part, ...]:
+        """The parts of a stack whose native frames have other names now.
+
+        :param before: the frames of a stack that `stack` has returned.
+        :param after: the same frames with their new names.
+        """
+        _, facts = self._facts[id(before)]
+        return tuple(present(after, facts))
 
     def with_variables(self, seen: SeenThread, thread: PythonThread, python: PyStack, memory: Memory,
                        native_variables: NativeVariables, limits: Limits, shown: Collection[int] = ()) -> MixedStack:
@@ -68,7 +79,8 @@ class MixedStacks:
                shown: Collection[int] = ()) -> tuple[MixedStack, Sequence[Item]]:
         code, own = self._code, thread.python
         native = seen.whole(code)
-        at, unmerged = eval_frames(native, python, lambda pc: own is not None and own.is_eval(code, pc))
+        at, unmerged = eval_frames(native, python, lambda pc: own is not None and own.is_eval(code, pc),
+                                   code.is_cut(native))
         # all that follows from a stack follows from these; Python frames that are equal are the same objects
         key = (tuple([pc for pc, _ in native]), tuple(map(id, python.frames)), None if at is None else tuple(at),
                tuple([count for count, _ in python.calls]), frozenset(shown))
@@ -81,6 +93,7 @@ class MixedStacks:
         facts = Facts({} if unmerged else left_out, lambda pc: public_name(code.symbol(pc, 1).function or "") or None,
                       lambda: _imports(thread))
         mixed = MixedStack(frames, tuple(present(frames, facts)), unmerged)
+        self._facts[id(frames)] = frames, facts
         # modules of different names may be imported by the same frames, and stacks fail to merge in different ways
         if unmerged is None and not any(map(is_import, frames)):
             self._known[key] = _Known(mixed, kept, python.frames)

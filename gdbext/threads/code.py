@@ -28,6 +28,8 @@ from gdbext.threads.findings import Findings
 MAX_NATIVE_FRAMES = 20_000
 #: Most bytes between the start of a file's mapping and its first section.
 _NEARBY = 1 << 16
+#: The library of a HotSpot Java machine.
+JAVA_LIBRARY = "libjvm.so"
 _PYTHON_PROGRAM = re.compile(r"^python[0-9.]*[a-z]*(-dbg)?$")
 _PYTHON_FUNCTION = re.compile(r"^_?Py[A-Z_]|^_Py")
 _PYTHON_SOURCE = re.compile(r"(^|/)(Python|Objects|Modules|Parser|Programs|Include)/(internal/|cpython/)?\w+\.[ch]$")
@@ -131,6 +133,15 @@ class Code:
         place = self._place(pc, 1)
         return self._target.source_file(place) if place is not None else None
 
+    def frame_registers(self, registers: Mapping[str, int], index: int) -> Mapping[str, int]:
+        """The registers of a frame that calls preserve, its program counter and its stack pointer.
+
+        :param registers: of the innermost frame.
+        :param index: the number of the frame; the innermost is 0.
+        :return: unknown registers are left out; empty if the frame cannot be reached.
+        """
+        return self._unwinder.frame_registers(registers, index)
+
     def function_range(self, pc: int) -> tuple[int, int] | None:
         """Start and end of the function of a program counter (of a caller: less one), without the use of symbols."""
         return self._unwinder.function_range(pc)
@@ -156,11 +167,26 @@ class Code:
             return frames
         if self._foreign:  # the debugger would use the wrong files
             return frames[:1]
+        if self.is_cut(frames):
+            return frames
         try:
             return self._reliable(thread, self._target.unwind(thread, MAX_NATIVE_FRAMES))
         except GdbextError as error:
             self._findings.problem(f"thread {thread.number}", "unreadable", because_of(error, "native-stack"))
             return frames
+
+    @cached_property
+    def _has_java(self) -> bool:
+        return any(module.name == JAVA_LIBRARY for module in self.modules)
+
+    def is_cut(self, native: Sequence[tuple[int, int]]) -> bool:
+        """Whether a stack ends where nothing describes how to find the caller."""
+        return bool(native) and self._is_java(native[-1][0])
+
+    def _is_java(self, pc: int) -> bool:
+        """Whether a program counter is in code that a Java machine has made, whose callers a debugger only guesses."""
+        region = self.space.find(pc) if self._has_java and self.module(pc) is None else None
+        return region is not None and region.path is None and region.allows("x") is True
 
     def _reliable(self, thread: ThreadRef, frames: list[tuple[int, int]]) -> list[tuple[int, int]]:
         """The frames up to the first in a file that the debugger does not have, whose caller it can only guess."""

@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from gdbext.arch.protocol import Syscall
 from gdbext.errors import GdbextError
 from gdbext.inferior.asleep import SystemCall
-from gdbext.inferior.proc import Descriptor, Proc
+from gdbext.inferior.open_files import Descriptor
+from gdbext.inferior.proc import Proc
 from gdbext.inferior.protocol import Memory
 from gdbext.threads.threads import SeenThread
 

@@ -11,7 +11,7 @@ from gdbext.errors import GdbextError
 from gdbext.inferior.cache import read_u32
 from gdbext.inferior.proc import HARMLESS
 from gdbext.model import Deadlock, Lock, Thread
-from gdbext.model.kinds import FILE_LOCK, kind_of
+from gdbext.model.kinds import FILE_LOCK, GIL, kind_of
 from gdbext.model.reasons import Reason, because, because_of
 from gdbext.verdict.wait_for import find_standstill
 from gdbext.waits.context import Context
@@ -30,7 +30,7 @@ def standstill(context: Context, waits: Mapping[int, SeenWait], locks: Mapping[s
     wants_alone = bool(first) and _waits_in_python(waits, first) and context.python_locks.waits_in_with(
         context.threads[first])
     found = find_standstill(threads, locks.values(), first, wants_alone)
-    if (found is None or why_no_verdict(context, locks) or not _all_would_sleep_again(context, waits)
+    if (found is None or why_no_verdict(context, locks) or not _all_would_sleep_again(context, waits, locks)
             or not _only_threads_wake(context, waits)):
         return ()
     if len(threads) == 1 and wants_alone:
@@ -51,16 +51,19 @@ def _only_threads_wake(context: Context, waits: Mapping[int, SeenWait]) -> bool:
     return all(map(context.is_private, words)) and not (words and context.has_mapped(_IO_URING))
 
 
-def _all_would_sleep_again(context: Context, waits: Mapping[int, SeenWait]) -> bool:
+def _all_would_sleep_again(context: Context, waits: Mapping[int, SeenWait], locks: Mapping[str, Lock]) -> bool:
     """Whether each paused thread would continue to sleep: its futex word still has the expected value.
 
-    The locks on files of this process were read during the pause.
+    The locks on files of this process were read during the pause. A thread that waits for the GIL wakes up every few
+    milliseconds. It sleeps again while another thread has the GIL.
 
     Threads are stopped one after another, so one may have been woken by another that was stopped only later.
     """
     for seen in context.threads:
         futex, wait = seen.futex, waits.get(seen.number)
-        if wait is not None and wait.lock is not None and wait.lock.kind == FILE_LOCK and not wait.lock.elsewhere:
+        if wait is not None and wait.lock is not None and (
+                wait.lock.kind == FILE_LOCK and not wait.lock.elsewhere
+                or wait.lock.kind == GIL and locks[wait.lock.id].holders):
             continue
         try:
             if futex is None or read_u32(context.target.memory, futex.address) != futex.expected:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterable
 
 from gdbext.model import DERIVED, INFERRED, RESULT_STATES, Deadlock, Lock, PyFrame, Report, Task, Thread, weakest
-from gdbext.model.kinds import kind_of
+from gdbext.model.kinds import GIL, kind_of
 from gdbext.model.reasons import parts
 from gdbext.model.verdict import Verdict, VerdictKind
 
@@ -199,7 +199,7 @@ def _others(scene: _Scene, running: Task) -> list[int]:
 def _is_requesting(scene: _Scene, thread: Thread) -> bool:
     """Whether a thread only waits for its turn to run Python."""
     lock = scene.lock(thread)
-    return lock is not None and kind_of(lock.kind).waiters_wake
+    return lock is not None and lock.kind == GIL
 
 
 def _blocked_behind(scene: _Scene) -> Verdict | None:

@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING
 from gdbext.errors import GdbextError, if_unreadable
 from gdbext.glibc.futex import decode_futex_waits
 from gdbext.inferior.cache import read_cstring
-from gdbext.inferior.proc import Descriptor, address_text
+from gdbext.inferior.open_files import Descriptor
+from gdbext.inferior.proc import address_text
 from gdbext.inferior.protocol import Target
 from gdbext.model import DERIVED, RECORDED
 from gdbext.model.kinds import DESCRIPTOR

@@ -9,7 +9,8 @@ import re
 import time
 from collections.abc import Sequence
 
-from gdbext.inferior.proc import Descriptor, Proc, is_path
+from gdbext.inferior.open_files import Descriptor
+from gdbext.inferior.proc import Proc, is_path
 from gdbext.inferior.protocol import Target
 from gdbext.model.reasons import Reason, because
 from gdbext.remembered import remembered

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from gdbext.inferior.file_locks import Lockers, Request, decode_request, find_lockers
-from gdbext.inferior.proc import Descriptor, Proc
+from gdbext.inferior.open_files import Descriptor
+from gdbext.inferior.proc import Proc
 from gdbext.inferior.protocol import Target
 from gdbext.model import DERIVED, EXCLUSIVE, SHARED, Mode
 from gdbext.model.kinds import FILE_LOCK

@@ -11,13 +11,13 @@ from gdbext.glibc.mutex import decode_mutex
 from gdbext.glibc.robust import iter_robust_mutexes
 from gdbext.model import INFERRED, RECORDED, Evidence
 from gdbext.model.kinds import CONDVAR, FUTEX, SEMAPHORE, kind_of
-from gdbext.model.reasons import Reason, because, because_of
+from gdbext.model.reasons import because_of
 from gdbext.runtimes.names import public_name
 from gdbext.threads.threads import SeenThread
 from gdbext.waits.allocator import allocator_lock
 from gdbext.waits.lock_kinds import mutex_lock, recognise, spin_lock, unknown
-from gdbext.waits.numba_queue import describe_queue_wait
-from gdbext.waits.seen import SeenLock, SeenWait
+from gdbext.waits.numba_queue import find_queue_wait
+from gdbext.waits.seen import SeenLock, SeenWait, for_purpose
 
 if TYPE_CHECKING:
     from gdbext.waits.context import Context
@@ -46,10 +46,10 @@ def futex_wait(seen: SeenThread, context: Context) -> SeenWait | None:
                     or recognise(context.words, futex, site))
             if lock.kind == CONDVAR:
                 lock = (context.qt.find_thread_end(seen, lock.address)
-                        or context.qt.find_rwlock(seen, lock.address) or lock)
-            worker = _describe_worker(seen, lock.address, context) if lock.kind == CONDVAR else None
-            if worker is not None and lock.why is not None:
-                lock = replace(lock, why=because("several", reasons=(worker, lock.why)))
+                        or context.qt.find_rwlock(seen, lock.address)
+                        or context.java.find_lock(seen, lock.address) or lock)
+            if lock.kind == CONDVAR:
+                lock = _of_pool(seen, lock, context)
         if lock.elsewhere and lock.kind in ANYONE_WAKES and context.is_private(futex.address):
             # the operation is for shared memory, as that of std::future always is
             lock = replace(lock, elsewhere=False)
@@ -60,13 +60,15 @@ def futex_wait(seen: SeenThread, context: Context) -> SeenWait | None:
                     mode=lock.mode, evidence=evidence)
 
 
-def _describe_worker(seen: SeenThread, condition: int, context: Context) -> Reason | None:
-    """What a thread of a library's pool waits for that sleeps on a condition variable; None for any other thread."""
-    found = context.openmp.describe_condvar_wait(seen)
+def _of_pool(seen: SeenThread, event: SeenLock, context: Context) -> SeenLock:
+    """What a thread of a library's pool waits for that sleeps on a condition variable; the same for any other one."""
+    purpose = context.openmp.describe_condvar_wait(seen)
+    if purpose is not None:
+        return for_purpose(event, purpose)
     layouts = context.library.layouts
-    if found is not None or layouts is None:
-        return found
-    return describe_queue_wait(context.memory, layouts, context.code, context.sites, seen, condition)
+    if layouts is None:
+        return event
+    return find_queue_wait(context.memory, layouts, context.code, context.sites, seen, event) or event
 
 
 def spinning_wait(seen: SeenThread, context: Context) -> SeenWait | None:

@@ -124,8 +124,8 @@ class PythonLocks:
             return known
         lock, index, path = waited
         found = _seen_lock(lock)
-        found = self._found.get(found.id, found)
-        found = replace(found, known_by=found.known_by.union(path))
+        # of this wait alone; `merge` has those of all, and thousands of threads may wait for one event
+        found = replace(self._found.get(found.id, found), known_by=found.known_by.union(path))
         if found.name is None and not kind_of(lock.kind).ends_thread:
             named = reader.names.find(stack[index:], path)
             if named is not None:

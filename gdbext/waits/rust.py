@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import replace
 from typing import Final, Literal
 
 from gdbext.elf.dynamic import DynamicSymbol, find_dynamic_symbol
 from gdbext.errors import if_unreadable
 from gdbext.glibc.futex import FUTEX_WAIT, FUTEX_WAIT_BITSET, PRIVATE, FutexWait
-from gdbext.inferior.cache import read_u64
+from gdbext.inferior.cache import read_u32, read_u64
 from gdbext.inferior.protocol import Module, Target
 from gdbext.model import EXCLUSIVE, SHARED, Mode
 from gdbext.model.kinds import LockKind, kind_of
@@ -18,12 +17,12 @@ from gdbext.model.reasons import because
 from gdbext.remembered import remembered
 from gdbext.runtimes import parking_lot, rust_std
 from gdbext.runtimes.names import rust_name
-from gdbext.runtimes.rust_pools import describe_wait
+from gdbext.runtimes.rust_pools import WAITS_FOR_JOB, describe_wait
 from gdbext.threads.code import Code
 from gdbext.threads.function_code import code_up_to
 from gdbext.threads.site import MAX_DEPTH, Sites
 from gdbext.threads.threads import SeenThread
-from gdbext.waits.seen import FREE, MENTIONS, SeenLock, without_owner
+from gdbext.waits.seen import FREE, MENTIONS, SeenLock, for_purpose, job_of_pool, without_owner
 
 _MUTEX: Final = "parking-lot-mutex"
 _RWLOCK: Final = "parking-lot-rwlock"
@@ -85,7 +84,11 @@ class Rust:
         if module is None or lock is None or lock.why is None or not kind_of(lock.kind).is_event:
             return lock
         pool = describe_wait([_ADDED.sub("", name) for name in self._names(native[1:], module, _MAX_FRAMES)])
-        return replace(lock, why=because("several", reasons=(because(pool), lock.why))) if pool is not None else lock
+        if pool is None:
+            return lock
+        if pool == WAITS_FOR_JOB and read_u32(self._memory, futex.address) == futex.expected:
+            return job_of_pool(lock, pool)
+        return for_purpose(lock, because(pool))
 
     def _is_in_syscall(self, pc: int) -> bool:
         """Whether an address is in ``syscall`` of the C library, which Rust code calls; the library's locks do not."""

@@ -8,8 +8,8 @@ from functools import cached_property
 
 from gdbext.cpython.locks import PyLock
 from gdbext.model import EXCLUSIVE, RECORDED, Evidence, Holder, Lock, Mode, NamedObject, PyFrame, Waiter
-from gdbext.model.kinds import LockKind, id_of_lock, kind_of
-from gdbext.model.reasons import Reason, because, joined
+from gdbext.model.kinds import POOL_JOB, LockKind, id_of_lock, kind_of
+from gdbext.model.reasons import Reason, ReasonCode, because, joined
 from gdbext.record import record
 
 #: Ways to find the holders of a lock that does not record them; see `holders.inferred`.
@@ -98,6 +98,19 @@ def without_owner(kind: LockKind, address: int, state: str, what: str, mode: Mod
     if state == FREE:
         return SeenLock(kind, address, state, mode, why=because("lock-about-to-be-taken"))
     return SeenLock(kind, address, state, mode, find_holders=MENTIONS, why=because("records-no-owner", what=what))
+
+
+def for_purpose(event: SeenLock, purpose: Reason) -> SeenLock:
+    """An event with the purpose of the thread that sleeps on it, before the reason why no holder is known."""
+    return replace(event, why=because("several", reasons=(purpose, event.why)) if event.why is not None else purpose)
+
+
+def job_of_pool(event: SeenLock, why: ReasonCode) -> SeenLock:
+    """The job of a thread pool, which ends when code of the pool's file signals an event.
+
+    :param event: the condition variable or the like on which the thread sleeps.
+    """
+    return SeenLock(POOL_JOB, event.address, "not finished", why=because(why))
 
 
 @record

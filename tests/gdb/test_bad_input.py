@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import combinations, gdb_session, launcher, samples
+from tests.support import combinations, differential, gdb_session, launcher, samples
 from tests.support.gdb_session import Result
 from tests.support.report import Report
 from tests.support.samples import Sample
@@ -86,7 +86,7 @@ def test_program_before_its_start_fails() -> None:
 def test_unknown_python_version_shows_the_native_part(variant: str, tmp_path: Path) -> None:
     """The native part of the report is shown, the rest is refused in one line, and no command is slow."""
     with samples.impostor(variant, tmp_path) as sample:
-        session = gdb_session.batch(["-p", str(sample.pid)], ["py-threads-locks --json"], timeout=60)
+        session = differential.batch(sample, ["-p", str(sample.pid)], ["py-threads-locks --json"])
         verdict = gdb_session.batch(["-p", str(sample.pid)], ["py-deadlocks"], timeout=60)
         holder = gdb_session.batch(["-p", str(sample.pid)], ["gil-holder"], timeout=60)
     assert session.status == 1
@@ -104,7 +104,7 @@ def test_unknown_python_version_shows_the_native_part(variant: str, tmp_path: Pa
 
 def test_uninitialised_python_fails(tmp_path: Path) -> None:
     with samples.impostor("zero", tmp_path) as sample:
-        session = gdb_session.batch(["-p", str(sample.pid)], ["py-threads-locks --json"])
+        session = differential.batch(sample, ["-p", str(sample.pid)], ["py-threads-locks --json"])
     (runtime,) = session.document()["runtimes"]
     assert runtime["interpreters"] == []
     assert "not initialised" in str(session.document()["problems"])

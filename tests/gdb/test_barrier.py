@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import cores, gdb_session, samples
+from tests.support import cores, differential, samples
 from tests.support.report import Report
 
 
@@ -17,7 +17,7 @@ def test_thread_missing_at_a_barrier_is_in_the_deadlock(stripped: bool, target: 
         where: list[str | Path] = ["-p", str(sample.pid)]
         if target != "live":
             where = [sample.executable, cores.gdb_core(sample) if target == "gcore" else cores.kernel_core(sample)]
-        session = gdb_session.batch(where, ["py-threads-locks --json", "py-deadlocks"], symbols=not stripped)
+        session = differential.batch(sample, where, [differential.COMMAND, "py-deadlocks"], symbols=not stripped)
     assert session.status == 0
     report = Report(session.document(0), sample.truth)
     for name in sample.truth.locks:

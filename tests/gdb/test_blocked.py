@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from tests.support import cores, gdb_session, interpreters, roots, samples
+from tests.support import cores, differential, gdb_session, interpreters, roots, samples
 from tests.support.mounts import needs_mounted_root
 from tests.support.report import Report
 from tests.support.samples import HERE, Place, Sample, wait_until
@@ -226,6 +226,16 @@ class Expected:
 
 def session_on(where: Sequence[str | Path], blocked: Blocked, gdb: Sequence[str | Path] = ()) -> gdb_session.Result:
     session = gdb_session.batch(where, COMMANDS, symbols=False, directory=blocked.sample.directory, gdb=gdb)
+    return checked(session)
+
+
+def compared_session(where: Sequence[str | Path], blocked: Blocked) -> gdb_session.Result:
+    """The same, compared with the report without GDB; a process must have been stopped before, which loses one call."""
+    return checked(differential.batch(blocked.sample, where, COMMANDS, symbols=False,
+                                      directory=blocked.sample.directory))
+
+
+def checked(session: gdb_session.Result) -> gdb_session.Result:
     assert session.status == 0
     assert "Traceback" not in session.stderr
     return session
@@ -246,7 +256,7 @@ def test_process_attached_twice(tmp_path: Path) -> None:
         where = ["-p", str(blocked.sample.pid)]
         Expected(blocked, live=True, again=False).check(session_on(where, blocked).document())
         blocked.wait_until_settled()
-        session = session_on(where, blocked)
+        session = compared_session(where, blocked)
         Expected(blocked, live=True, again=True).check(session.document())
         check_text(blocked, session)
         check_unharmed(blocked)
@@ -281,7 +291,7 @@ def check_text(blocked: Blocked, session: gdb_session.Result) -> None:
 def test_gdb_core(tmp_path: Path) -> None:
     with running(tmp_path) as blocked:
         core = cores.gdb_core(blocked.sample)
-        session = session_on([blocked.sample.executable, core], blocked)
+        session = compared_session([blocked.sample.executable, core], blocked)
         Expected(blocked, live=False, again=False).check(session.document())
         core.unlink()
         check_unharmed(blocked)
@@ -294,7 +304,7 @@ def test_kernel_core(again: bool, tmp_path: Path) -> None:
             gdb_session.batch(["-p", str(blocked.sample.pid)], [], load=False)
             blocked.wait_until_settled()
         core = cores.kernel_core(blocked.sample)
-        session = session_on([blocked.sample.executable, core], blocked)
+        session = compared_session([blocked.sample.executable, core], blocked)
         expected = Expected(blocked, live=False, again=again)
         expected.check(session.document())
         core.unlink()

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import cores, gdb_session, interpreters, openmp, packages, roots, samples
+from tests.support import cores, differential, interpreters, openmp, packages, roots, samples
 from tests.support.gdb_session import Interactive
 from tests.support.samples import Sample
 
@@ -99,10 +99,11 @@ def blocks(text: str, sample: Sample) -> dict[str, str]:
 
 def read_blocks(sample: Sample, where: Sequence[str | Path] = (), *, symbols: bool = True) -> dict[str, str]:
     """The text of each thread by its role, from a batch session."""
-    session = gdb_session.batch(where or ["-p", str(sample.pid)], [COMMAND], symbols=symbols)
+    session = differential.batch(sample, where or ["-p", str(sample.pid)], [differential.COMMAND, COMMAND],
+                                 symbols=symbols)
     assert session.status == 0, session
     assert "Traceback" not in session.stderr, session
-    return blocks(_GDBS_OWN.sub("", session.outputs[0]), sample)
+    return blocks(_GDBS_OWN.sub("", session.outputs[1]), sample)
 
 
 def check(name: str, found: Mapping[str, str]) -> None:

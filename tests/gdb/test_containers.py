@@ -1,4 +1,4 @@
-"""A hung process in a container, inspected from the host, from inside, and from a container beside it.
+"""A hung process in a container, inspected from the host, from inside, and from another container.
 
 A container here is a tree of another release that is the root of its own mount namespace, with its own PID namespace
 and, as for rootless engines, its own user namespace.

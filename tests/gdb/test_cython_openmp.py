@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support import cores, gdb_session, openmp
+from tests.support import cores, differential, openmp
 from tests.support.hang import Hang
 
 WORKERS = ("worker1", "worker2", "worker3")
@@ -22,7 +22,7 @@ def hang(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         core = cores.kernel_core(sample) if target == "kernel-core" else None
         where = [sample.executable, core] if core else ["-p", str(sample.pid)]
         commands = ["py-threads-locks --json", "py-deadlocks --json", "gil-holder --json", "py-deadlocks"]
-        session = gdb_session.batch(where, commands, symbols=build == "symbols")
+        session = differential.batch(sample, where, commands, symbols=build == "symbols")
         yield Hang(build, sample.truth, session)
     if core:
         core.unlink()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -60,7 +61,9 @@ def test_hung_cluster_is_explained_on_one_page(hung: Cluster, tmp_path: Path) ->
         assert 'waits for pthread rwlock in libdrv.so of thread' in lines[at + 1]
         assert '"gpu-callbacks" waits for' in lines[at + 1]
     assert "  Cycle: thread" in found.stdout
-    assert f"{samples.SOURCES / 'cluster.py'}:" in found.stdout
+    # cloudpickle 3.1.3 and later sends functions without the names of their files
+    file = rf"({re.escape(str(samples.SOURCES / 'cluster.py'))}|<dynamic-code>)"
+    assert re.search(rf"^ +at {file}:\d+ in allocate$", found.stdout, re.MULTILINE)
     (at,) = [at for at, line in enumerate(lines) if line.startswith("1 scheduler, worker and client: ")]
     assert lines[at].startswith("1 scheduler, worker and client: only waits: no deadlock, all ")
     assert "waits for 2 futures" in lines[at + 1]

@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import struct
+import subprocess
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -16,7 +17,8 @@ import pytest
 
 from gdbext.direct.one_snapshot import Request, answer_request
 from gdbext.launcher.snapshots.cores import prepare_core
-from gdbext.launcher.snapshots.direct import end_direct
+from gdbext.launcher.snapshots.elf import build_id_of
+from gdbext.launcher.snapshots.server import end_server
 from gdbext.launcher.snapshots.snapshot import Options, Target, take_snapshot
 from tests.support import cores, crashes, gdb_session, interpreters, launcher, mini_debug, samples
 from tests.support.documents import unexplained
@@ -78,7 +80,7 @@ class Both:
 def _without_debug_files() -> Iterator[None]:
     with without_debug_files():
         yield
-    end_direct()
+    end_server()
 
 
 @pytest.fixture(scope="module", params=CASES)
@@ -96,7 +98,7 @@ def read_both(name: str, core: Path) -> Both:
     seen = take_snapshot(Target(core=core), Options(gdb=gdb_session.executable(), timeout=gdb_session.TIMEOUT))
     assert seen.document is not None, seen.problem
     answer = read_directly(core)
-    return Both(name, seen.document, json.loads(json.dumps(answer["document"])), answer["left_out"])
+    return Both(name, seen.document, json.loads("".join(answer["document"])), answer["left_out"])
 
 
 def read_directly(core: Path, may_defer: bool = False) -> Json:
@@ -181,6 +183,38 @@ def test_target_with_debug_information_is_read_without_gdb(tmp_path: Path) -> No
     # the variables of a thread that happened to get the signal
     assert killed["crash"]["fault"]["kind"] == "sent"
     assert [problem["why_code"]["arguments"]["lacks"] for problem in killed["problems"]] == [["variables"]]
+
+
+@pytest.mark.parametrize("by", ["build id", "debug link"])
+def test_debug_file_in_the_sysroot_is_used(by: str, tmp_path: Path) -> None:
+    """An image of a container has its own debug files, under its own paths."""
+    root, whole, program, debug = (tmp_path / name for name in ("root", "whole", "abba", "abba.debug"))
+    shutil.copy(samples.build("abba"), whole)
+    subprocess.run(["objcopy", "--only-keep-debug", whole, debug], check=True)
+    subprocess.run(["objcopy", "--strip-all", f"--add-gnu-debuglink={debug}", whole, program], check=True)
+    with samples.running([program, "mutex"], tmp_path) as sample:
+        maps = Path(f"/proc/{sample.pid}/maps").read_text().split()
+        core = cores.kernel_core(sample)
+    for path in {word for word in maps if word.startswith("/")}:
+        place = root / path.lstrip("/")
+        place.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, place)
+    contents = debug.read_bytes()
+    debug.unlink()
+
+    def has_lines() -> bool:
+        document = run("report", core, "--json", "--no-gdb", "--sysroot", root).document()
+        return any(frame["line"] and frame["file"].endswith("abba.c")
+                   for thread in document["threads"] for frame in thread["stack"])
+
+    assert not has_lines()
+    build_id = build_id_of(program)
+    assert build_id is not None
+    place = (root / f"usr/lib/debug/.build-id/{build_id[:2]}/{build_id[2:]}.debug" if by == "build id"
+             else root / f"usr/lib/debug{tmp_path}/abba.debug")
+    place.parent.mkdir(parents=True)
+    place.write_bytes(contents)
+    assert has_lines()
 
 
 def test_core_of_a_process_that_killed_itself_is_left_to_gdb(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import cores, gdb_session, interpreters, samples
+from tests.support import cores, differential, interpreters, samples
 from tests.support.report import Report
 
 
@@ -15,8 +15,8 @@ def test_file_users(name: str, tmp_path: Path) -> None:
     """By a `with` block of the file, by an attribute of the block's manager, and by a variable with the descriptor."""
     python, symbols = interpreters.use(name)
     with samples.running([python, samples.SOURCES / "file_users.py"], tmp_path) as sample:
-        session = gdb_session.batch(["-p", str(sample.pid)], ["py-threads-locks --json"], symbols=symbols,
-                                    directory=sample.directory)
+        session = differential.batch(sample, ["-p", str(sample.pid)], [differential.COMMAND], symbols=symbols,
+                                     directory=sample.directory)
         report = Report(session.document(0), sample.truth)
         assert report.document["problems"] == []
         for lock in sample.truth.locks:
@@ -26,8 +26,8 @@ def test_file_users(name: str, tmp_path: Path) -> None:
         assert report.edges() == set()
         if name == "3.11":
             core = cores.gdb_core(sample)
-            locks = gdb_session.batch([sample.executable, core], ["py-threads-locks --json"], symbols=symbols,
-                                      directory=sample.directory).document(0)["locks"]
+            locks = differential.batch(sample, [sample.executable, core], [differential.COMMAND], symbols=symbols,
+                                       directory=sample.directory).document(0)["locks"]
             found = [lock for lock in locks if lock["kind"] == "file-lock"]
             assert len(found) == len(sample.truth.locks)
             assert all(lock["holders"] == lock["candidates"] == [] for lock in found)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from gdbext.model import EVIDENCE
-from tests.support import combinations, cores, gdb_session, interpreters, samples
+from tests.support import combinations, cores, differential, gdb_session, interpreters, samples
 from tests.support.hang import Hang
 from tests.support.report import Report, candidates
 
@@ -21,7 +21,8 @@ from tests.support.report import Report, candidates
 STRIPPED_NAMES = tuple(name for name in interpreters.FREE_THREADED_NAMES if name.endswith("-stripped"))
 TARGETS = ("live", "gcore", "kernel-core")
 MAIN_SCENES = ("lock-abba", "section-mutex", "guard-world")
-FURTHER_SCENES = ("mutex-abba", "import-lock", "section2", "guard-section", "suspended", "world-busy")
+FURTHER_SCENES = ("mutex-abba", "mutexes-in-code", "import-lock", "section2", "guard-section", "suspended",
+                  "world-busy")
 # all threads except the main thread hang in functions of Python itself
 PYTHON_SCENES = ("lock-abba", "import-lock", "suspended")
 CASES = [
@@ -61,7 +62,7 @@ def seen(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         more = json.loads((sample.directory / "more.json").read_text())
         commands = ["py-threads-locks --json", "py-deadlocks --json", "gil-holder --json", "gil-holder"]
         with cores.place(sample, python, target) as where:
-            session = gdb_session.batch(where, commands, symbols=symbols)
+            session = differential.batch(sample, where, commands, symbols=symbols)
         yield FreeThreadedHang(scene, sample.truth, session, target, more)
 
 

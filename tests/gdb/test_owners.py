@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import combinations, cores, gdb_session, locks, samples
+from tests.support import combinations, cores, differential, gdb_session, locks, samples
 from tests.support.mounts import needs_mounted_root
 from tests.support.report import Report
 from tests.support.samples import Sample, Truth
@@ -51,7 +51,7 @@ def targets(sample: Sample) -> Iterator[tuple[str, list[str | Path]]]:
 def inspect_all_targets(sample: Sample, build: str, parent_gone: bool = False) -> None:
     found = {}
     for name, where in targets(sample):
-        session = gdb_session.batch(where, locks.COMMANDS, symbols=build == "symbols")
+        session = differential.batch(sample, where, locks.COMMANDS, symbols=build == "symbols")
         truth = sample.truth
         if name != "live" or parent_gone:
             truth = known_without_parent(truth, name == "live")
@@ -105,9 +105,8 @@ def test_robust_mutex_whose_owner_died(build: str, tmp_path: Path) -> None:
     with start(("here", "robust-died"), tmp_path, build) as sample:
         mutex = sample.truth.locks["robust-died.lock"]
         for _, where in targets(sample):
-            session = gdb_session.batch(
-                where, ["py-threads-locks --json", f"lock-owner {mutex.address:#x} --json"], symbols=build == "symbols"
-            )
+            session = differential.batch(sample, where, [
+                differential.COMMAND, f"lock-owner {mutex.address:#x} --json"], symbols=build == "symbols")
             assert session.status == 0
             report = Report(session.document(0), sample.truth)
             assert report.document["deadlocks"] == []

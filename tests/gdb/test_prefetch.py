@@ -426,9 +426,10 @@ def test_library_with_line_feeds_in_its_name(hostile: list[Path], tmp_path: Path
         with moved(name, "away", tmp_path / f"run-{index}") as sample:
             watched = watch(sample, tmp_path)
             document = report(sample)
-        assert [os.path.basename(path) for path in watched.before] == ["moved_library", *debug_files(watched),
-                                                                       "libc.so.6"]
-        assert not any("\n" in command for command in watched.commands)
+        # a stale word on the stack may point into the dynamic linker
+        read = {os.path.basename(path) for path in watched.before} - {*debug_files(watched), "ld-linux-x86-64.so.2"}
+        assert read == {"moved_library", "libc.so.6"}
+        assert not any("\n" in command for command in [*watched.before, *watched.commands])
         assert document is not None
         assert watched.functions()[-1] == "_start"
         assert "wait_for_byte" in watched.functions()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import embedding, gdb_session, interpreters, roots, samples, scenarios
+from tests.support import differential, embedding, gdb_session, interpreters, roots, samples, scenarios
 from tests.support.report import Report
 from tests.support.samples import Sample, wait_until
 
@@ -16,9 +16,11 @@ COMMANDS = ["py-threads-locks --json", "py-deadlocks --json", "py-deadlocks", "g
 
 def run_commands(sample: Sample, symbols: bool, gdb: Sequence[str] = ()) -> tuple[gdb_session.Result, Report]:
     """Run every command on the live program."""
-    session = gdb_session.batch(
-        ["-p", str(sample.pid)], COMMANDS, symbols=symbols, gdb=gdb, directory=sample.directory
-    )
+    where = ["-p", str(sample.pid)]
+    if gdb:
+        session = gdb_session.batch(where, COMMANDS, symbols=symbols, gdb=gdb, directory=sample.directory)
+    else:
+        session = differential.batch(sample, where, COMMANDS, symbols=symbols, directory=sample.directory)
     assert "Traceback" not in session.stderr
     return session, Report(session.document(0), sample.truth)
 

@@ -66,7 +66,7 @@ def directly(program: Path, addresses: list[int]) -> list[Symbol]:
 
     lines = SourceLines()
     lines._budget = Budget(60)  # no report has so many frames
-    file = LoadedFile(SymbolFile(open_regular(str(program)), True), 0, str(program), opened)
+    file = LoadedFile(SymbolFile(open_regular(str(program))), 0, str(program), opened)
     found = []
     for address in addresses:
         symbol = lines.find(file, address) or Symbol(None)

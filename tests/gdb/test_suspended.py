@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import combinations, cores, gdb_session, interpreters, samples
+from tests.support import combinations, cores, differential, interpreters, samples
 from tests.support.report import Report
 
 # CPython 3.6 keeps tasks in other places; 3.7 has no threading.get_native_id, which the sample uses
@@ -26,7 +26,7 @@ def line_of(text: str) -> int:
     return number
 
 
-#: Without symbols the wait of a loop is read as that of a task; its lock records the owner, which symbols never tell.
+#: Without symbols the wait of a loop is read as that of a task; its lock records the owner, which no symbol contains.
 CASES = [case for case in combinations.cases(NAMES, VARIANTS, ("live", "gcore"))
          if combinations.LONG or not (case[0].endswith("-stripped") and case[1] == "loop-idle")]
 
@@ -38,8 +38,8 @@ def test_thread_that_alone_can_resume_the_frame_is_the_holder(
     python, symbols = interpreters.use(name)
     argv: list[str | Path] = [python, "-W", "ignore", SOURCE, variant]
     with samples.running(argv, tmp_path) as sample, cores.place(sample, python, target) as where:
-        session = gdb_session.batch(where, ["py-threads-locks --stacks=none --json"], symbols=symbols,
-                                    directory=sample.directory)
+        session = differential.batch(sample, where, [differential.COMMAND], symbols=symbols,
+                                     directory=sample.directory)
     assert session.status == 0
     document, truth = session.document(), sample.truth
     report = Report(document, truth)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +18,7 @@ from gdbext.launcher.snapshots import snapshot
 from gdbext.launcher.snapshots.snapshot import Options, Target, take_snapshot
 from tests.support import gdb_session, samples
 from tests.support.documents import unexplained
+from tests.support.interpreters import CHECKOUT
 from tests.support.without_gdb import CASES, Json, assert_nothing_added, python_states, stacks, without_debug_files
 
 
@@ -46,7 +50,46 @@ def both(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         seen = take_snapshot(Target(pid=sample.pid), Options(gdb=gdb_session.executable(), timeout=gdb_session.TIMEOUT))
         assert seen.document is not None, seen.problem
     runs = {tid: (after[tid].runs or 0) - (before[tid].runs or 0) for tid in before}
-    return Both(request.param, seen.document, json.loads(json.dumps(answer["document"])), answer["left_out"], runs)
+    return Both(request.param, seen.document, json.loads("".join(answer["document"])), answer["left_out"], runs)
+
+
+#: Threads that wait for one event.
+WAITING = """
+import sys, threading
+threading.stack_size(256 << 10)
+event = threading.Event()
+for _ in range(3000):
+    threading.Thread(target=event.wait, daemon=True).start()
+print("ready", flush=True)
+event.wait()
+"""
+#: Reads a process, writes the document, and prints its largest memory in MiB. The kernel's `ru_maxrss` would be at
+#: least that of the process that has started this one.
+READING = """
+import sys
+from gdbext.direct.one_snapshot import Request, answer_request
+made = answer_request(Request(None, {}, False, False, "full", False, None, True, int(sys.argv[1])), "")
+with open(sys.argv[2], "w") as file:
+    file.writelines(made["document"])
+with open("/proc/self/status") as status:
+    print(next(int(line.split()[1]) >> 10 for line in status if line.startswith("VmHWM:")))
+"""
+
+
+def test_memory_of_a_report_is_linear_in_the_threads(tmp_path: Path) -> None:
+    """A wait for one event kept the paths by which all waits before it had found the event: 280 MiB."""
+    with subprocess.Popen([sys.executable, "-c", WAITING], stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"ready\n"
+            while any(task.call is None for task in read_tasks(process.pid).values()):  # it has not begun to wait
+                time.sleep(0.05)
+            read = subprocess.run([sys.executable, "-c", READING, str(process.pid), tmp_path / "document"], text=True,
+                                  capture_output=True, check=True, cwd=CHECKOUT, timeout=gdb_session.TIMEOUT)
+        finally:
+            process.kill()
+    assert len(json.loads((tmp_path / "document").read_text())["threads"]) == 3001
+    assert int(read.stdout) < 150
 
 
 def read_directly(pid: int, may_stop: bool = True) -> Json:

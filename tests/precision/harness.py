@@ -35,7 +35,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import gc
 import json
 import os
 import random
@@ -54,18 +53,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from gdbext.commands.base import Result
 from gdbext.commands.py_deadlocks import COMMAND
-from gdbext.direct import symbols
-from gdbext.direct.core import CoreTarget
-from gdbext.direct.unmoved import read_unmoved
-from gdbext.inferior.budget import Budget
-from gdbext.launcher.snapshots.cores import prepare_core
 from gdbext.schema.write import document
-from gdbext.snapshot import take_snapshot
-from tests.support import clang, combinations, debian_packages, gdb_session, interpreters, samples
+from tests.support import clang, combinations, debian_packages, differential, gdb_session, interpreters, samples
 from tests.support.samples import PATIENCE, wait_until
 
 Json = dict[str, Any]
@@ -91,8 +82,6 @@ STILL = 0.5
 #: The longest time for which a program runs between two snapshots, in seconds.
 PAUSE = 0.01
 
-#: How many open files are closed.
-_MANY_FILES = 200
 _KEYS = {"expect", "edges", "greenlets", "behind", "waits", "standstill", "silent", "core", "packages", "pythons",
          "flags", "extension", "library", "builds", "long"}
 #: The first word of a build by clang.
@@ -320,9 +309,12 @@ def _command(program: Program, python: str) -> tuple[list[str], dict[str, str], 
         built = ("--crate-type=cdylib", "-Copt-level=3", "-Cstrip=symbols")
         environment["PRECISION_EXTENSION"] = str(_compile_rust("librust.so", PROGRAMS / program.extension, built))
     elif program.extension:
-        asked = "import pybind11, sysconfig; print(pybind11.get_include(), sysconfig.get_path('include'), sep='\\n')"
-        headers = samples.HERE.run([path, "-c", asked]).split("\n")[:2]
-        flags = (*(f"-isystem{header}" for header in headers), "-shared", "-fPIC", "-fvisibility=hidden")
+        asked = "import sysconfig; print(sysconfig.get_path('include'))"
+        if "pybind11" in program.packages:
+            asked += "; import pybind11; print(pybind11.get_include())"
+        headers = samples.HERE.run([path, "-c", asked]).split()
+        flags = (*(f"-isystem{header}" for header in headers), "-shared", "-fPIC", "-fvisibility=hidden",
+                 *program.flags)
         extension = _compile(f"{program.name}.so", PROGRAMS / program.extension, flags)
         environment["PRECISION_EXTENSION"] = str(extension)
     library = _compile("native.so", PROGRAMS / "native.cpp", ("-shared", "-fPIC", "-fopenmp"))
@@ -333,10 +325,10 @@ def _command(program: Program, python: str) -> tuple[list[str], dict[str, str], 
 
 def _compile(name: str, source: Path, flags: tuple[str, ...], options: tuple[str, ...] = (),
              compiler: tuple[str, ...] = ()) -> Path:
-    # a program is recompiled if its header changes
-    header = zlib.crc32((PROGRAMS / "scene.hpp").read_bytes())
+    # a program is recompiled if a header changes
+    headers = zlib.crc32(b"".join(path.read_bytes() for path in sorted(PROGRAMS.glob("*.hpp"))))
     return samples.compiled(name, os.path.relpath(source, samples.SOURCES),
-                            (*_CXX_FLAGS, f"-DSCENE={header}", *flags), (*options, "-lstdc++"), strip=False,
+                            (*_CXX_FLAGS, f"-DHEADERS={headers}", *flags), (*options, "-lstdc++"), strip=False,
                             compiler=compiler)
 
 
@@ -420,43 +412,20 @@ def _one_look(gdb_args: list[str | Path], symbols: bool) -> Json:
 
 def look_without_gdb(target: Running) -> tuple[Json, set[str]]:
     """One snapshot of a process without GDB, and what it leaves out."""
-    _close_files()
-    with _symbols_as_gdb(target):
-        process, report, _ = read_unmoved(target.pid)
-        assert COMMAND.confirmed is not None
-        return _document(COMMAND.confirmed(report)), process.left_out()
-
-
-def _close_files() -> None:
-    """Close the files of earlier targets, which only the collector of cycles frees: select() takes 1,024 descriptors.
-
-    The launcher reads each target in a process of its own.
-    """
-    if len(os.listdir("/proc/self/fd")) > _MANY_FILES:
-        gc.collect()
+    report, left_out = differential.of_process(target.pid, target.symbols)
+    assert COMMAND.confirmed is not None
+    return _document(COMMAND.confirmed(report)), left_out
 
 
 def _look_at_core_without_gdb(target: Running, core: Path) -> tuple[Json, set[str]]:
-    with (_symbols_as_gdb(target), prepare_core(core, Path(target.executable), None, ()) as prepared,
-          Budget(60) as budget):
-        assert prepared.core is not None
-        read = CoreTarget(prepared.core, prepared.executable, prepared.places)
-        made = COMMAND.run(take_snapshot(read, True, budget), Namespace(), ())
-        return _document(made), read.left_out()
+    made, left_out = differential.of_core(core, Path(target.executable), target.symbols,
+                                          lambda snapshot: COMMAND.run(snapshot, Namespace(), ()))
+    return _document(made), left_out
 
 
 def _document(made: Result) -> Json:
     answer: Json = json.loads(json.dumps(document(made.report, made.parts)))
     return answer
-
-
-@contextlib.contextmanager
-def _symbols_as_gdb(target: Running) -> Iterator[None]:
-    """Without separate debug files where GDB does without them."""
-    with pytest.MonkeyPatch.context() as patch:
-        if not target.symbols:
-            patch.setattr(symbols, "DEBUG_FOLDER", "/nonexistent")
-        yield
 
 
 def looks_at(target: Running, number: int) -> Iterator[Json]:
@@ -513,6 +482,8 @@ def _tail(path: Path) -> str:
 # -- the score -----------------------------------------------------------------------------------------------------
 
 RIGHT, SILENT, FALSE = "right", "silent", "false"
+#: The reasons of a lock for which the machine code of one thread too many seems to prove that it holds the lock.
+_CONTRADICTIONS = ("several-proven", "too-many-readers")
 #: The maximum number of reasons in the score of one program.
 _MAX_WHY = 3
 
@@ -567,10 +538,14 @@ def judge(program: Program, threads: Mapping[int, str], document: Json) -> tuple
                   None if edge["holder"] is None else roles[edge["holder"]]) for edge in deadlock["edges"]]
                 for deadlock in document["deadlocks"]]
     verdict = document["verdict"]
-    # cycles of tasks and greenlets are no deadlocks of threads, and a core is that of a program that was killed
+    # cycles of tasks and greenlets are not deadlocks of threads, and a core is that of a program that was killed
     says_stuck = verdict["ends_by_itself"] is False and verdict["kind"] not in ("task-cycle", "greenlet-cycle", "crash")
     if says_stuck != bool(reported):
         return FALSE, f"the verdict is {verdict['kind']}, and reported are {reported}"
+    contradictory = [row["id"] for row in document["locks"]
+                     if (row.get("why_code") or {}).get("code") in _CONTRADICTIONS]
+    if contradictory:
+        return FALSE, f"more threads seem to hold {contradictory} than can"
     of_greenlets = _judge_greenlets(program, document)
     if of_greenlets is not None:
         return of_greenlets

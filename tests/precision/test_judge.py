@@ -53,6 +53,15 @@ def test_true_cycle_is_right(deadlocked: Program) -> None:
     assert judge(deadlocked, THREADS, document(CYCLE, behind=("third",)))[0] == RIGHT
 
 
+def test_lock_that_more_threads_seem_to_hold_than_can_is_false(tmp_path: Path) -> None:
+    healthy = program(tmp_path, '{"expect": "healthy"}')
+    seen = document()
+    seen["locks"] = [{"id": "rwlock:0x1", "kind": "rwlock", "orphan": None, "why_code": None}]
+    assert judge(healthy, THREADS, seen)[0] == RIGHT
+    seen["locks"][0]["why_code"] = {"code": "several-proven", "arguments": {"threads": 2}}
+    assert judge(healthy, THREADS, seen)[0] == FALSE
+
+
 def test_no_deadlock_and_half_a_cycle_are_silent(deadlocked: Program) -> None:
     assert judge(deadlocked, THREADS, document())[0] == SILENT
     assert judge(deadlocked, THREADS, document([CYCLE[0]]))[0] == SILENT

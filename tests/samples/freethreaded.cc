@@ -23,6 +23,7 @@ namespace {
 
 PyMutex mutexes[2];
 pthread_mutex_t table_mutex = PTHREAD_MUTEX_INITIALIZER;
+std::atomic<int> keeping;
 std::atomic<bool> within_section, within_mutex, within_initialiser, main_rests, set_off;
 
 void poll(const std::atomic<bool> &flag) {
@@ -119,6 +120,25 @@ PyObject *lock_mutex(PyObject *, PyObject *index) {
     if (which != 0 && which != 1)
         return PyErr_Format(PyExc_IndexError, "0 or 1");
     PyMutex_Lock(&mutexes[which]);
+    Py_RETURN_NONE;
+}
+
+NOINLINE void keep_and_want(PyMutex *one, PyMutex *other) {
+    PyMutex_Lock(one);
+    keeping++;
+    while (keeping < 2)
+        usleep(500);
+    PyMutex_Lock(other);
+    PyMutex_Unlock(other);
+    PyMutex_Unlock(one);
+}
+
+/* Keep one mutex, and want the other one, which a second thread keeps. */
+PyObject *lock_both(PyObject *, PyObject *order) {
+    int first, second;
+    if (!PyArg_ParseTuple(order, "ii", &first, &second))
+        return nullptr;
+    keep_and_want(&mutexes[first & 1], &mutexes[second & 1]);
     Py_RETURN_NONE;
 }
 
@@ -244,6 +264,7 @@ EXPORT PyObject *write_journal(PyObject *, PyObject *) {
 
 static PyMethodDef methods[] = {
     {"lock_mutex", lock_mutex, METH_O, nullptr},
+    {"lock_both", lock_both, METH_VARARGS, nullptr},
     {"mutex_within_section", mutex_within_section, METH_O, nullptr},
     {"mutex_within_sections", mutex_within_sections, METH_VARARGS, nullptr},
     {"section_within_mutex", section_within_mutex, METH_O, nullptr},

@@ -145,6 +145,20 @@ def mutex_abba() -> None:
     join_first()
 
 
+def lock_both(role: str, first: int, second: int) -> None:
+    extension.lock_both(first, at(role, second))
+
+
+def mutexes_in_code() -> None:
+    """The code of the extension proves which thread holds each of the mutexes."""
+    start("first", functools.partial(lock_both, "first", 0, 1), alone=False)
+    start("second", functools.partial(lock_both, "second", 1, 0))
+    ours, theirs = extension.mutex_addresses()
+    tell("ours", "py-mutex", ours, "locked", ["second"], "first", "derived")
+    tell("theirs", "py-mutex", theirs, "locked", ["first"], "second", "derived")
+    cycle(("first", "theirs", "second"), ("second", "ours", "first"))
+
+
 def join_first() -> None:
     body, line = inspect.getsourcelines(threading.Thread.join)
     # the handle has this name since 3.14
@@ -280,6 +294,7 @@ def write_journal(role: str) -> None:
 SCENES = {
     "lock-abba": lock_abba,
     "mutex-abba": mutex_abba,
+    "mutexes-in-code": mutexes_in_code,
     "import-lock": import_lock,
     "section-mutex": section_mutex,
     "section2": section2,

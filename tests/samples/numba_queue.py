@@ -16,6 +16,8 @@ import numpy  # type: ignore[import-not-found]
 SLEEP = ctypes.CDLL(None).sleep
 SLEEP.argtypes, SLEEP.restype = [ctypes.c_uint], ctypes.c_uint
 LAST = 3
+#: Numbers of system calls: futex; nanosleep and clock_nanosleep.
+FUTEX, SLEEPS = "202", {"35", "230"}
 
 
 @numba.njit(parallel=True)  # type: ignore[misc,untyped-decorator,unused-ignore]
@@ -44,10 +46,13 @@ def main() -> None:
     launcher = threading.Thread(target=run, args=(seconds,), daemon=True)
     launcher.start()
     assert launcher.native_id is not None
-    while call_of(launcher.native_id) != "202" or len({call_of(tid) for tid in workers}) != 2:
+    idle: "list[int]" = []
+    # one worker sleeps in the loop, which is another system call
+    while call_of(launcher.native_id) != FUTEX or len(idle) != len(workers) - 1:
         time.sleep(0.01)
+        calls = {tid: call_of(tid) for tid in workers}
+        idle = [tid for tid, call in calls.items() if call == FUTEX] if SLEEPS & {*calls.values()} else []
     roles = {"main": os.getpid(), "launcher": launcher.native_id}
-    idle = [tid for tid in workers if call_of(tid) == "202"]
     roles.update((f"idle-{number}", tid) for number, tid in enumerate(idle))
     roles.update((f"busy-{tid}", tid) for tid in workers if tid not in idle)
     print(json.dumps({

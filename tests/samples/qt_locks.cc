@@ -28,8 +28,8 @@ QMutex plain;
 int scene_mutex() {
     settle_at_rest(start("holder", [](void *) -> void * { plain.lock(); rest_with(&plain); return nullptr; }, nullptr));
     settle(start("waiter", [](void *) -> void * { plain.lock(); return nullptr; }, nullptr));
-    LOCK(.name = "lock", .kind = "qt-mutex", .address = &plain, .state = "locked", .really = "holder",
-         .candidates = "holder", .waiters = "waiter");
+    LOCK(.name = "lock", .kind = "qt-mutex", .address = &plain, .state = "locked", .evidence = "derived",
+         .holders = "holder", .waiters = "waiter");
     return 1;
 }
 

@@ -19,9 +19,10 @@ _MANIFEST = """
 name = "{name}"
 version = "0.1.0"
 edition = "2021"
-[[bin]]
-name = "{name}"
+[{kind}]
+name = "{target}"
 path = "{source}"
+{crate_type}
 [dependencies]
 {crates}
 [profile.release]
@@ -38,10 +39,11 @@ offline = true
 """
 
 
-def build(source: str, crates: tuple[str, ...], *, stripped: bool) -> Path:
+def build(source: str, crates: tuple[str, ...], *, stripped: bool, is_library: bool = False) -> Path:
     """Compile a source of tests/samples with crates, once; skips or fails the test without cargo or the crates.
 
     :param crates: dependencies as cargo has them, such as ``parking_lot = "0.12"``.
+    :param is_library: make a library for programs in other languages.
     """
     if shutil.which("cargo") is None:
         pytest.skip("cargo is not installed")
@@ -51,15 +53,17 @@ def build(source: str, crates: tuple[str, ...], *, stripped: bool) -> Path:
     parts = [version, *(file.read_bytes() for file in (SOURCES / source, SOURCES / "stage.rs")), repr(crates).encode()]
     folder = samples.cache_directory() / hashlib.sha256(b"\0".join(parts)).hexdigest()[:16] / f"{name}-crate"
     folder.mkdir(parents=True, exist_ok=True)
-    program = folder / "target" / "release" / name
+    target = name.replace("-", "_") if is_library else name
+    program = folder / "target" / "release" / (f"lib{target}.so" if is_library else target)
     with open(folder / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not program.exists():
             (folder / ".cargo").mkdir(exist_ok=True)
             (folder / ".cargo" / "config.toml").write_text(_CONFIG.format(registry=registry))
             (folder / "Cargo.toml").write_text(_MANIFEST.format(
-                name=name, source=SOURCES / source, crates="\n".join(crates), debug=str(not stripped).lower(),
-                strip=str(stripped).lower()))
+                name=name, kind="lib" if is_library else "[bin]", target=target, source=SOURCES / source,
+                crate_type='crate-type = ["cdylib"]' if is_library else "", crates="\n".join(crates),
+                debug=str(not stripped).lower(), strip=str(stripped).lower()))
             environment = {name: value for name, value in os.environ.items() if not name.startswith("CARGO_")}
             made = subprocess.run(["cargo", "build", "--release", "--offline"], cwd=folder, env=environment,
                                   stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)

@@ -14,18 +14,15 @@ Json = Any
 
 #: Differences that remain, as (program, pattern of the whole line of `differences`, reason). Each line needs a row.
 EXPLAINED = (
-    # the linker's table has both names for one address
-    ("gil_dl_iterate_phdr", r"\.threads\[\d+\]\.parts\[\d+\]\.text: "
-     r"'ctypes call of __dl_iterate_phdr\(\)' \| 'ctypes call of dl_iterate_phdr\(\)'$",
-     "GDB takes either of two names of one function, and not always the same"),
     # the debug information has no return types and spells templates otherwise than the demangler
     ("pybind11_static", r".*(why|why_code\.arguments\.function): "
      r"'(.* )?pybind11::detail::function_ref<.*\| '(.* )?pybind11::object pybind11::detail::function_ref<",
      "GDB makes the name of an instance of a template from the debug information, we from the symbol"),
-    ("qt", r".*(why|why_code\.arguments\.function): '_FUN\b.* \| '.*::\{lambda\(void\*\)#1\}::_FUN",
+    ("blocked", r"\.threads\[\d+\]\.blocked_on(: 'sleeps for [\d.]+ s more' \| 'sleeps for [\d.]+ s more'"
+     r"|_code\.arguments\.seconds: '[\d.]+' \| '[\d.]+')$",
+     "the rest of the time is shorter in the later report"),
+    ("qt-locks", r".*(why|why_code\.arguments\.function): '_FUN\b.* \| '.*::\{lambda\(void\*\)#1\}::_FUN",
      "GDB takes the name of a lambda from the debug information, which does not say where it is, we from the symbol"),
-    ("pybind11_static", r"\.threads\[\d+\]\.parts: .*pybind11 ",
-     "as above: other frames have a name of pybind11"),
 )
 
 
@@ -49,7 +46,8 @@ def comparable(value: Json) -> Json:
     kept = {name: comparable(each) for name, each in value.items()
             if value.get("language") != "native" or name not in _ONLY_GDB}
     if kept.get("status") == "running" and kept.get("stack"):  # at another instruction each time
-        kept["stack"][0].pop("pc", None)
+        for name in ("pc", "line"):
+            kept["stack"][0].pop(name, None)
     if "problems" in kept:
         kept["problems"] = [each for each in kept["problems"]
                             if (each.get("why_code") or {}).get("code") != "made-without-gdb"]

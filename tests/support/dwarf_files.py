@@ -66,7 +66,7 @@ def function(made: Path, name: str) -> range:
 
 def opened(made: Path) -> SymbolFile:
     """The file as it is read."""
-    return SymbolFile(open_regular(str(made)), True)
+    return SymbolFile(open_regular(str(made)))
 
 
 def sections(made: Path) -> DebugSections:

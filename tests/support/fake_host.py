@@ -10,7 +10,7 @@ from pathlib import Path
 from gdbext.launcher.processes.edges import Scene
 from gdbext.launcher.processes.graph import find_deadlocks
 from gdbext.model import EXCLUSIVE, Lock, Report, TargetInfo, Thread, Wait
-from tests.support.fake_proc import FakeProc
+from tests.support.fake_proc import FakeOpenFiles, FakeProc
 
 #: x86-64 system call numbers, by name.
 NUMBERS = {"read": 0, "write": 1, "poll": 7, "select": 23, "wait4": 61, "futex": 202, "epoll_wait": 232, "pause": 34,
@@ -81,7 +81,7 @@ class Host:
                                           for fd, events in entries))
 
     def scene(self) -> Scene:
-        scene = Scene(self.reports, str(self.root))
+        scene = Scene(self.reports, str(self.root), FakeOpenFiles(self.fake.open_files))
         scene.watch(0)
         return scene
 

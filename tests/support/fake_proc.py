@@ -8,11 +8,24 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from gdbext.inferior.asleep import Sleep
+from gdbext.inferior.open_files import Descriptor, OpenFiles
 from gdbext.inferior.proc import Proc, UnixSockets
 
 #: The default mount of descriptors, and its device in the format of the table of locks.
 MOUNT, DEVICE = 22, "fe:00"
 _TABLES = ("unix", "tcp", "tcp6", "udp", "udp6")
+
+
+class FakeOpenFiles(OpenFiles):
+    """The numbers of the open files of descriptors, None for one that is not known; others have one of their own."""
+
+    def __init__(self, files: Mapping[Descriptor, int | None]) -> None:
+        super().__init__(None)
+        self._files = files
+
+    def is_same(self, one: Descriptor, other: Descriptor) -> bool | None:
+        found = [self._files.get(each, -index) for index, each in enumerate((one, other), 1)]
+        return None if None in found else found[0] == found[1]
 
 
 class FakeProc:
@@ -23,6 +36,8 @@ class FakeProc:
         self.pid = pid
         #: The reports of netlink: local sockets with their other ends, and pending connections with their listeners.
         self.peers: dict[int, int] = {}
+        #: See `FakeOpenFiles`.
+        self.open_files: dict[Descriptor, int | None] = {}
         self.queued: dict[int, int] = {}
         self.write("locks", "")
         self.process(pid, "server")
@@ -38,7 +53,8 @@ class FakeProc:
 
     def proc(self, seconds: float = 10, asleep: Mapping[int, Sleep] | None = None) -> Proc:
         """The process as read by gdbext."""
-        return Proc(self.pid, str(self.root), seconds, lambda: UnixSockets(self.peers, self.queued), asleep)
+        return Proc(self.pid, str(self.root), seconds, lambda: UnixSockets(self.peers, self.queued), asleep,
+                    FakeOpenFiles(self.open_files))
 
     def write(self, path: str, text: str) -> None:
         """Write a file."""

@@ -157,6 +157,10 @@ class FakeTarget:
             raise ThreadUnavailable(f"thread {thread.number} has no registers")
         return {name: value for name, value in fake.registers.items() if not names or name in names}
 
+    def known_registers(self, thread: ThreadRef) -> Mapping[str, int]:
+        """The thread's registers."""
+        return self.registers(thread)
+
     def robust_list(self, thread: ThreadRef) -> int | None:
         return self.robust_lists.get(thread.number)
 

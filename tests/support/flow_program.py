@@ -8,7 +8,7 @@ from typing import cast
 from gdbext.arch import x86_64
 from gdbext.holders.lock_flow import LockFlow
 from gdbext.holders.lock_state import Effect, State, Value, entry
-from gdbext.holders.pairs import Inlined
+from gdbext.holders.pairs import PAIRS, Inlined
 from gdbext.inferior.address_space import AddressSpace
 from gdbext.inferior.protocol import Module, Section, Target
 from gdbext.threads.code import Code
@@ -52,6 +52,8 @@ class Program:
                 self.lines[at] = rest
                 if "xchg" in rest:
                     self.memory.write(at, b"\x87\x00")
+                elif rest.startswith("lock"):
+                    self.memory.write(at, b"\xf0\xff\x0f")
                 at += STEP
             self.ends[self.starts[name]] = at
         for name in functions:
@@ -104,7 +106,19 @@ class Program:
 class AtomicProgram(Program):
     """A program that acquires and releases locks, words of 4 bytes, by atomic instructions."""
 
-    inlined = Inlined(4, frozenset((1, 2)), by_exchange_only=True)
+    inlined = PAIRS["rust-mutex"].inlined
+
+
+class ByteProgram(Program):
+    """The same with mutexes of CPython."""
+
+    inlined = PAIRS["py-mutex"].inlined
+
+
+class RwLockProgram(Program):
+    """The same with read-write locks."""
+
+    inlined = PAIRS["rust-rwlock"].inlined
 
 
 ARGUMENT = {entry("rdi")}

@@ -32,6 +32,7 @@ def _greenlets(folder: Path) -> AbstractContextManager[Sample]:
 #: Programs that hang.
 HANGS: dict[str, without_gdb.Start] = {
     **without_gdb.CASES,
+    **without_gdb.COMPARED_WHERE_THEY_START,
     "abba": lambda folder: samples.abba("mutex", folder),
     "gather-stripped": lambda folder: samples.gather(folder, stripped=True),
     "healthy": lambda folder: samples.healthy(without_gdb.python(interpreters.ANY), folder),

@@ -488,12 +488,13 @@ class Check:
 
     def wrong_in(self, made: Mapping[str, Any]) -> str | None:
         """What is wrong with an answer, of which equal ones are checked once; None if nothing is."""
+        written = "".join(made["document"])
         known = hash(made["text"])
         if known in self._seen:
             return None
         self._seen.add(known)
         self.different += 1
-        document = json.loads(json.dumps(made["document"]))
+        document = json.loads(written)
         wrong = _schema().violations(document)
         if wrong:
             return f"the document violates its schema: {wrong[:3]}"

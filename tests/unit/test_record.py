@@ -7,7 +7,7 @@ from dataclasses import field, fields, replace
 
 import pytest
 
-from gdbext.record import record
+from gdbext.record import compile_records, record
 
 
 @record
@@ -77,3 +77,18 @@ def test_shown() -> None:
 def test_copied_and_sent_to_other_processes() -> None:
     lock = Lock("mutex", 8, [1])
     assert copy.deepcopy(lock) == pickle.loads(pickle.dumps(lock)) == lock
+
+
+def test_compiled_constructor_does_what_the_first_call_does() -> None:
+    @record
+    class Pair:
+        first: int
+        others: list[int] = field(default_factory=list)
+
+    lazy = Pair.__init__
+    compile_records()
+    assert Pair.__init__ is not lazy
+    assert (Pair(1).others, Pair(1, [2]).others) == ([], [2])
+    compile_records()
+    with pytest.raises(TypeError, match="first"):
+        Pair()  # type: ignore[call-arg]

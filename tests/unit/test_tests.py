@@ -6,6 +6,8 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 from tests.support import combinations, interpreters, samples
 
 TESTS = Path(__file__).resolve().parent.parent
@@ -95,3 +97,60 @@ def test_every_module_of_an_analysis_has_its_test_file() -> None:
     without = [f"{path.parent.name}/{path.name}" for path in modules
                if not (TESTS / "unit" / path.parent.name / f"test_{path.name}").exists()]
     assert without == []
+
+
+#: The samples of which a test compares the report made without GDB with GDB's, by the file that does it. Those of
+#: tests/precision/programs are all compared, by test_precision.py.
+COMPARED = {
+    "support/without_gdb.py": (
+        *("abba.c", "accounts.py", "compiled.c", "drv.c", "embed.c", "freethreaded.cc", "freethreaded.py"),
+        *("gevent_waits.py", "greenlets.py", "inlined.cc", "openmp.c", "pylocks.py", "rapids.py", "subinterpreters.c"),
+        *("tasks.py", "values.py"),
+    ),
+    "gdb/test_direct.py": (
+        *("crash.c", "crash.cc", "crash.py", "crash.rs", "crash_embed.c", "crash_handles.cpp", "crash_tsan.cc"),
+        *("healthy.c", "healthy.py", "lines.py"),
+    ),
+    "gdb/test_acquires.py": ("acquires.py",),
+    "gdb/test_bad_input.py": ("impostor.c",),
+    "gdb/test_barrier.py": ("gather.c",),
+    "gdb/test_blocked.py": ("blocked.c",),
+    "gdb/test_boundaries.py": ("boundaries.c", "boundaries.py", "boundaries_cython.pyx", "boundaries_nanobind.cpp",
+                               "boundaries_pybind11.cpp"),
+    "gdb/test_cython_openmp.py": ("cython_openmp",),
+    "gdb/test_file_users.py": ("file_users.py",),
+    "gdb/test_handlers.py": ("handlers.c",),
+    "gdb/test_library_locks.py": (
+        *("absl_locks.cc", "allocator.c", "boost_locks.cc", "fast_rlocks.py", "java_monitors.py"),
+        *("locks_parking_lot.rs", "numba_queue.py", "pool_calls.py", "pool_calls.rs", "qt_lockers.py", "qt_locks.cc"),
+        *("rust_pools.rs", "tbb_waits.cc"),
+    ),
+    "gdb/test_lock_kinds.py": ("locks.c", "locks.cc", "locks.rs"),
+    "gdb/test_owners.py": ("owners.c",),
+    "gdb/test_runtime_states.py": ("finalising.py", "states.c"),
+    "gdb/test_suspended.py": ("suspended.py",),
+}
+#: Other files of tests/samples, and why no report on them is compared.
+NOT_COMPARED = {
+    **dict.fromkeys(("sample.h", "scenes.h", "stage.rs"), "a part of other samples"),
+    "busy.c": "its threads run, so no two reports are equal",
+    "cut_short.c": "GDB ends system calls by stopping their threads, and the report shows that",
+    **dict.fromkeys(("cluster.py", "processes.py"), "several processes, whose reports the launcher makes one by one"),
+    **dict.fromkeys(("hangs.py", "hung_tests.py"), "started by a verb of the launcher or by pytest"),
+    "hot.py": "code of Python's JIT has no frame descriptions, so GDB makes the report",
+    **dict.fromkeys(("messages.c", "messages.cc", "messages.rs"), "the test calls decoders, and makes no report"),
+    **dict.fromkeys(("moved_library.c", "placed.c"), "files are missing or moved, and GDB finds them in other ways"),
+    "twice.py": "the example of a page, which is made with GDB",
+}
+
+
+def test_report_on_every_sample_is_compared_with_that_of_gdb() -> None:
+    files = {path.name for path in (TESTS / "samples").iterdir() if path.name != "__pycache__"}
+    compared = [sample for listed in COMPARED.values() for sample in listed]
+    assert sorted([*compared, *NOT_COMPARED]) == sorted(files), "a sample that is new belongs into one of the tables"
+
+
+@pytest.mark.parametrize("file", COMPARED)
+def test_file_that_compares_reports_does_so(file: str) -> None:
+    text = (TESTS / file).read_text(encoding="utf-8")
+    assert any(call in text for call in ("differential.batch", "unexplained(", "assert_nothing_added(")), file

@@ -137,9 +137,9 @@ def test_colour_of_a_page_matches_the_verdict(name: str) -> None:
 
 
 def test_process_tree_has_processes_without_a_verdict() -> None:
-    snapshots = {pid: Snapshot(f"process {pid}", document_of(report), Safe(text_of(report)), NOTHING, 0.1, 0.5,
-                               said(report.no_verdict),
-                       None, NO_ANSWER if report.no_verdict else NOTHING_FOUND)
+    snapshots = {pid: Snapshot(f"process {pid}", json.dumps(document_of(report)).encode(), Safe(text_of(report)),
+                               NOTHING, 0.1, 0.5, said(report.no_verdict),
+                               None, NO_ANSWER if report.no_verdict else NOTHING_FOUND)
              for pid, report in ((10, healthy()), (11, without_verdict()))}
     tree = processes.Tree(10, {10: None, 11: 10}, snapshots, 0.0, {}, (), None)
     words = processes.text(tree, tree.triage)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Mapping, Sequence
 
-from gdbext.arch.protocol import Instruction, Machine, Origin
+from gdbext.arch.protocol import Change, Instruction, Machine, Origin
 from gdbext.arch.x86_64.calls import (
     behind_stub,
     called,
@@ -30,6 +30,7 @@ from gdbext.arch.x86_64.registers import (
     OF_SLEEPERS,
     PROGRAM_COUNTER,
     RESULT,
+    RESULTS,
     STACK_POINTER,
     THREAD_POINTER,
 )
@@ -49,7 +50,8 @@ from gdbext.inferior.protocol import Memory
 __all__ = [
     "ARGUMENTS", "AT_STOP", "CALLEE_SAVED", "CALLER_SAVED", "ELF_MACHINE", "FRAME", "GENERAL", "MAX_INSTRUCTION",
     "NAME", "NOT_DATA",
-    "OF_SLEEPERS", "PROGRAM_COUNTER", "RESULT", "STACK_POINTER", "THREAD_POINTER", "behind_stub", "called",
+    "OF_SLEEPERS", "PROGRAM_COUNTER", "RESULT", "RESULTS", "STACK_POINTER", "THREAD_POINTER", "behind_stub", "called",
+    "change",
     "constant_arguments", "core_registers", "disassemble", "interrupted_call", "is_at_system_call", "is_canonical",
     "is_own_breakpoint", "is_signal_return", "iter_branches", "iter_calls", "iter_loads", "loaded_arguments",
     "loaded_thread_local", "machine", "may_exchange", "may_return", "members_behind_jump", "origin", "parse",
@@ -114,6 +116,14 @@ def machine(memory: Memory, registers: Mapping[str, int], hides_bytes: bool = Fa
     from gdbext.arch.x86_64.machines import Machine
 
     return Machine(memory, registers, hides_bytes)
+
+
+def change(instructions: Sequence[Instruction], source: str, target: str, bits: int,
+           ones: Mapping[str, int]) -> Change | None:
+    """What straight code has done to one register's value to make that of another one; None if unknown."""
+    from gdbext.arch.x86_64 import origins
+
+    return origins.change(instructions, source, target, bits, ones)
 
 
 def origin(instructions: Sequence[Instruction], index: int, register: str) -> Origin | None:

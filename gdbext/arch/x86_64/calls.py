@@ -27,6 +27,9 @@ _LOAD_CONSTANT = re.compile(rb"(?=([\x48\x4c])([\x8d\x8b][\x05\x0d\x15\x1d\x25\x
                             rb"|(?<![\x41\x48\x49])(\x41?)([\xb8-\xbf])(.{4}))", re.DOTALL)
 # xchg r, [r + ...]; cmpxchg [r + ...], r
 _EXCHANGE = re.compile(rb"[\x86\x87][^\xc0-\xff]|\x0f[\xb0\xb1]", re.DOTALL)
+# lock; operand size, REX; xadd [r + ...], r, or arithmetic with r or a constant
+_COMPUTE = re.compile(rb"\xf0\x66?[\x40-\x4f]?(?:\x0f[\xab\xb3\xba\xbb\xc0\xc1]"
+                      rb"|[\x00-\x31\x80-\x83\xf6\xf7\xfe\xff])", re.DOTALL)
 # ret; ret imm16. Nothing else returns to a caller
 _RETURN = re.compile(rb"[\xc2\xc3]")
 # mov rdi, r
@@ -102,9 +105,12 @@ def iter_loads(code: bytes, start: int) -> Iterator[int]:
             yield start + match.end(3) + int.from_bytes(match[3], "little", signed=True)
 
 
-def may_exchange(code: bytes) -> bool:
-    """Whether code may have an instruction that exchanges memory, as its bytes that are not decoded say."""
-    return _EXCHANGE.search(code) is not None
+def may_exchange(code: bytes, computes: bool) -> bool:
+    """Whether code may have an instruction that exchanges memory, as its bytes that are not decoded say.
+
+    :param computes: also one that computes the new value from the old one.
+    """
+    return _EXCHANGE.search(code) is not None or computes and _COMPUTE.search(code) is not None
 
 
 def may_return(code: bytes) -> bool:

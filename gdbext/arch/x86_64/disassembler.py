@@ -54,7 +54,7 @@ def _capstone() -> Any:
 
 def disassemble(code: bytes, address: int,
                 name: Callable[[int], str | None] = lambda target: None) -> Sequence[tuple[int, int, str]]:
-    """Disassemble code up to the first bytes that are no instruction, or none that the library knows.
+    """Disassemble code up to the first bytes that the library does not recognise as an instruction.
 
     :param code: machine code of x86-64.
     :param address: of its first byte.

@@ -15,7 +15,7 @@ from functools import cached_property, lru_cache
 from typing import Literal, Optional
 
 from gdbext.arch import protocol
-from gdbext.arch.protocol import Access, Assignment, Condition, Exchange, Kind, Operand
+from gdbext.arch.protocol import Access, Assignment, Condition, Exchange, ExchangeKind, Kind, Operand
 from gdbext.arch.x86_64.registers import CALLER_SAVED, GENERAL
 
 _MASK = (1 << 64) - 1
@@ -36,6 +36,9 @@ NO_INDEX = ("riz", "eiz")
 def canonical(register: str) -> str:
     """The 64-bit name of a general register or of a part of it, as ``rax`` for ``eax``; other names as they are."""
     return _GENERAL[register][0] if register in _GENERAL else "rip" if register == "eip" else register
+
+
+_EXCHANGES: Mapping[str, ExchangeKind] = {"xchg": "exchanges", "cmpxchg": "compares", "xadd": "adds"}
 
 
 class MemoryOperand(protocol.MemoryOperand):
@@ -201,7 +204,7 @@ class Instruction(protocol.Instruction):
         # an operand of 16 bytes of an instruction in legacy encoding
         return 16 if _vector_size(self) == 16 else None
 
-    @property
+    @cached_property
     def comparison(self) -> tuple[Operand, Operand | None] | None:
         kind = self.mnemonic.rstrip("bwlq")
         if kind not in ("cmp", "test") or len(self.operands) != 2:
@@ -218,30 +221,62 @@ class Instruction(protocol.Instruction):
         target = part(self.operands[0]) if condition is not None and self.operands else None
         return (target[0], condition) if condition is not None and target is not None and target[1] == 8 else None
 
-    @property
+    @cached_property
     def exchange(self) -> Exchange | None:
-        # Intel SDM volume 2: XCHG with memory is atomic without a prefix; both allow either order in the text
-        kind = base_name(self.mnemonic)
-        if kind not in ("xchg", "cmpxchg") or kind == "cmpxchg" and "lock" not in self.prefixes:
+        # Intel SDM volume 2: XCHG with memory is atomic without a prefix
+        name, memory = base_name(self.mnemonic), self.memory
+        if memory is None or "lock" not in self.prefixes and name != "xchg":
             return None
-        memory = self.memory
-        stored = next((found for found in map(part, self.operands) if found is not None), None)
-        if memory is None or stored is None or not stored[1]:
+        operand = next((each for each in self.operands if isinstance(each, str) and part(each) is not None), "")
+        stored = part(operand)
+        if name not in _EXCHANGES:
+            size = next((access.size for access in self.accesses() if access.kind == "write"), None)
+            if size is None:
+                return None
+            amount = 1 if name in ("inc", "dec") else self.operands[0]
+            if name in ("inc", "add", "dec", "sub") and isinstance(amount, int):
+                return Exchange("adds", memory, size, added=amount if name in ("inc", "add") else -amount)
+            return Exchange("computes", memory, size)
+        if stored is None or not stored[1]:
             return None
-        compares = kind == "cmpxchg"
-        return Exchange(memory, stored[1] // 8, stored[0], "rax" if compares else stored[0], compares)
+        return Exchange(_EXCHANGES[name], memory, stored[1] // 8, stored[0],
+                        "rax" if name == "cmpxchg" else stored[0], part=operand)
 
     def part(self, operand: Operand) -> tuple[str, int] | None:
         return part(operand)
+
+    @cached_property
+    def read(self) -> frozenset[str]:
+        name, operands = base_name(self.mnemonic), self.operands
+        if self.mnemonic == "syscall" or not operands and len(self.text.split()) > len(self.prefixes) + 1:
+            return frozenset(GENERAL)
+        if name in ("xor", "sub") and len(operands) == 2 and operands[0] == operands[1]:
+            return frozenset()
+        found: set[str] = set()
+        for i, operand in enumerate(operands):
+            is_target = i == 1 and (name in ("mov", "movabs", "lea") or EXTEND.match(self.mnemonic) is not None)
+            if isinstance(operand, MemoryOperand):
+                found.update(operand.address_registers)
+            elif operand in GENERAL and not is_target:
+                found.add(str(operand))
+        return frozenset(found)
 
     @cached_property
     def written(self) -> frozenset[str]:
         return frozenset(_changes(self))
 
     def accesses(self) -> tuple[Access, ...]:
+        return self._made_accesses
+
+    @cached_property
+    def _made_accesses(self) -> tuple[Access, ...]:
         return tuple(_accesses(self))
 
     def assignments(self) -> tuple[Assignment, ...] | None:
+        return self._made_assignments
+
+    @cached_property
+    def _made_assignments(self) -> tuple[Assignment, ...] | None:
         mnemonic, operands = self.mnemonic, self.operands
         if mnemonic in ("push", "pushq") and len(operands) == 1:
             return Assignment(_PUSHED, operands[0]), Assignment("rsp", "rsp", -8)
@@ -404,14 +439,14 @@ def _changes(instruction: Instruction) -> Iterator[str]:
 _VECTOR = re.compile(r"(?:([xyz]?)mm|k)\d")
 _VECTOR_BYTES = {"": 8, "x": 16, "y": 32}
 # AVX-512, AVX10 and others whose encoding has the size of the memory operand
-_NEWER = re.compile(r"\{|%[xy]mm(?:1[6-9]|2\d|3\d)|%zmm|%k\d|^\w+\d\dx\d|^v(?:\w*bf16|\w*sh2?\w* |\w*ph2|\w*ph "
-                    r"|cvt\w*u|cvt\w*qq|cvtsh|pmov(?:u?s)?(?:wb|db|qb|dw|qw|qd) |range|getexp|getmant|rndscale|reduce"
-                    r"|fpclass|scalef|fixupimm|p?compress|p?expand)")
+_NEWER = (r"\{|%[xy]mm(?:1[6-9]|2\d|3\d)|%zmm|%k\d|^\w+\d\dx\d|^v(?:\w*bf16|\w*sh2?\w* |\w*ph2|\w*ph "
+          r"|cvt\w*u|cvt\w*qq|cvtsh|pmov(?:u?s)?(?:wb|db|qb|dw|qw|qd) |range|getexp|getmant|rndscale|reduce"
+          r"|fpclass|scalef|fixupimm|p?compress|p?expand)")
 _X87_STORES = re.compile(r"f(?:n?st|ist|bst|n?save|xsave)|xsave")
 _SIZES = {"cmpxchg8b": 8, "cmpxchg16b": 16, "ldmxcsr": 4, "vldmxcsr": 4, "stmxcsr": 4, "vstmxcsr": 4, "xlat": 1,
           "call": 8, "jmp": 8, "callw": 2, "jmpw": 2}
-# the first match is the size: bytes, or -N for an N-th of the vector register
-_VECTOR_SIZES = tuple((re.compile(f"v?(?:{pattern})$"), size) for pattern, size in (
+# the first match is the size: bytes, or -N for an N-th of the vector register; compiled when they are needed
+_VECTOR_SIZES = (
     (r"mov[lh]p[sd]", 8), (r"movd", 4), (r"movq", 8), (r"insertps|extractps", 4), (r"broadcastss", 4),
     (r"broadcastsd", 8), (r"(?:broadcast|extract|insert)[fi]128", 16), (r"cvtt?ss2\w+", 4), (r"cvtt?sd2\w+", 8),
     (r"cvtsi2s[sd]l", 4), (r"cvtsi2s[sd]q", 8), (r"cvtpi2p[sd]", 8), (r"cvtt?pd2(?:pi|(?:ps|dq)x?)", 16),
@@ -420,7 +455,7 @@ _VECTOR_SIZES = tuple((re.compile(f"v?(?:{pattern})$"), size) for pattern, size 
     (r"p(?:insr|extr|broadcast)q", 8), (r"p?gather[dq](?:ps|d)", 4), (r"p?gather[dq](?:pd|q)", 8),
     (r"pmov[sz]x(?:bw|wd|dq)", -2), (r"pmov[sz]x(?:bd|wq)", -4), (r"pmov[sz]xbq", -8),
     (r"(?!p)\w*ss", 4), (r"(?!p)\w*sd", 8),
-))
+)
 _SHIFT = re.compile(r"v?ps(?:ll|rl|ra)[wdq]$")
 
 
@@ -433,14 +468,14 @@ def _vector_width(operands: Sequence[Operand]) -> int:
 def _vector_size(instruction: Instruction) -> int | None:
     """Bytes of the memory operand of a vector instruction."""
     mnemonic, width = instruction.mnemonic, _vector_width(instruction.operands)
-    if _NEWER.search(instruction.text):
+    if re.search(_NEWER, instruction.text):
         return None
     if _SHIFT.match(mnemonic):
         return min(width, 16)  # the count
     if mnemonic.endswith("movddup"):
         return 8 if width == 16 else width
     for pattern, size in _VECTOR_SIZES:
-        if pattern.match(mnemonic):
+        if re.match(f"v?(?:{pattern})$", mnemonic):
             return size if size > 0 else width // -size
     return width or None
 

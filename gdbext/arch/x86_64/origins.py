@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from gdbext.arch.protocol import Instruction, Origin
+from gdbext.arch.protocol import Change, Instruction, Origin
 from gdbext.arch.x86_64.instructions import EXTEND, NO_INDEX, MemoryOperand, base_name, canonical, part
 from gdbext.arch.x86_64.registers import ARGUMENTS, GENERAL
 
@@ -186,6 +186,47 @@ def origin(instructions: Sequence[Instruction], index: int, register: str) -> Or
             return replace(found, certain=certain, operand_unchanged=not changed)
         name, bits, at = moved[0], min(bits, moved[1]), place
     return None
+
+
+def change(instructions: Sequence[Instruction], source: str, target: str, bits: int,
+           ones: Mapping[str, int]) -> Change | None:
+    """What straight code has done to the lowest bits of one register's value to make those of another one.
+
+    :param instructions: that run one after the other. After them `source` still has the value.
+    :param ones: bits that are set in registers after them.
+    :return: None if the target was not made from the source, or by other instructions.
+    """
+    unchanged = Change()
+    known = {source: unchanged}
+    for i, instruction in enumerate(instructions):
+        made: tuple[str, Change] | None = None
+        base, operands = base_name(instruction.mnemonic), instruction.operands
+        whole = part(operands[-1]) if operands else None
+        first = operands[0] if len(operands) == 2 else 1 if base in ("inc", "dec") else None
+        if whole is not None and whole[1] >= bits:
+            before, moved = known.get(whole[0]), part(first) if isinstance(first, str) else None
+            if base == "mov" and moved is not None and moved[1] >= bits and moved[0] in known:
+                made = whole[0], known[moved[0]]
+            elif base == "lea" and isinstance(first, MemoryOperand) and first.index is None:
+                made = _plus(whole[0], known.get(canonical(first.base or "")), first.displacement)
+            elif base in ("add", "inc", "sub", "dec") and isinstance(first, int):
+                made = _plus(whole[0], before, first if base in ("add", "inc") else -first)
+            elif base == "or" and before is not None and not before.added:
+                mask = first if isinstance(first, int) else 0
+                if moved is not None and not any(moved[0] in later.written for later in instructions[i:]):
+                    mask = ones.get(moved[0], 0)
+                made = whole[0], replace(before, ones=before.ones | mask & (1 << bits) - 1)
+        for name in instruction.written:
+            known.pop(name, None)
+        if source not in known:
+            known = {source: unchanged}
+        elif made is not None:
+            known[made[0]] = replace(made[1], added=made[1].added & (1 << bits) - 1)
+    return known.get(target)
+
+
+def _plus(name: str, before: Change | None, added: int) -> tuple[str, Change] | None:
+    return (name, replace(before, added=before.added + added)) if before is not None and not before.ones else None
 
 
 def _moved(instruction: Instruction, register: str) -> tuple[str, int, int] | None:

@@ -6,6 +6,7 @@ Source: x86-64 psABI 1.0 section 3.2.1 (registers that a call preserves) and 3.2
 from __future__ import annotations
 
 PROGRAM_COUNTER, STACK_POINTER, THREAD_POINTER, RESULT = "rip", "rsp", "fs_base", "rax"
+RESULTS: tuple[str, ...] = (RESULT, "rdx")
 ARGUMENTS: tuple[str, ...] = ("rdi", "rsi", "rdx", "rcx", "r8", "r9")
 CALLEE_SAVED: tuple[str, ...] = ("rbx", "rbp", "r12", "r13", "r14", "r15")
 CALLER_SAVED = frozenset({"rax", "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11"})

@@ -2,9 +2,9 @@
 
 GDB's own unwinder reads debug information to find inlined calls and costs some 20 us a frame; a process of a
 thousand Python threads has tens of thousands of frames at a few dozen program counters. Here a frame costs one
-dictionary look-up and one read of the stack. Unusual cases (a CFA given by a DWARF expression, a signal
-frame, code without a frame description, such as JIT code) raise `CannotUnwind`, and the caller uses the debugger's
-unwinder instead.
+dictionary look-up and one read of the stack. Of DWARF expressions, those of functions that align their stack are
+understood: they find registers and the CFA through rbp. Unusual cases (other expressions, a signal frame, code without
+a frame description, such as JIT code) raise `CannotUnwind`, and the caller uses the debugger's unwinder instead.
 
 Format: DWARF 5 section 6.4, Linux Standard Base 5.0 (`.eh_frame`, `.eh_frame_hdr`), x86-64 psABI 1.0 for the
 register numbers.
@@ -27,14 +27,17 @@ from gdbext.record import record
 _RBP, _RSP, _RA = 6, 7, 16
 _CALLEE_SAVED = {3: "rbx", _RBP: "rbp", 12: "r12", 13: "r13", 14: "r14", 15: "r15"}
 #: DW_CFA instructions by their byte: the effect, and the operands: unsigned, signed, a factored offset of either kind
-#: (U, S), a block of bytes.
+#: (U, S).
 _INSTRUCTIONS = {
     0x00: ("nop", ""), 0x05: ("offset", "uU"), 0x06: ("restore", "u"), 0x07: ("undefined", "u"), 0x08: ("same", "u"),
     0x09: ("register", "uu"), 0x0A: ("remember", ""), 0x0B: ("restore state", ""), 0x0C: ("cfa", "uu"),
-    0x0D: ("cfa register", "u"), 0x0E: ("cfa offset", "u"), 0x0F: ("cfa expression", "b"), 0x10: ("expression", "ub"),
-    0x11: ("offset", "uS"), 0x12: ("cfa", "uS"), 0x13: ("cfa offset", "S"), 0x14: ("value", "uu"),
-    0x15: ("value", "us"), 0x16: ("expression", "ub"), 0x2E: ("nop", "u")}
-_RULES = ("offset", "undefined", "same", "register", "expression", "value")
+    0x0D: ("cfa register", "u"), 0x0E: ("cfa offset", "u"), 0x11: ("offset", "uS"),
+    0x12: ("cfa", "uS"), 0x13: ("cfa offset", "S"), 0x14: ("value", "uu"), 0x15: ("value", "us"), 0x2E: ("nop", "u")}
+#: The same that have an expression: of the CFA, of the address where a register is saved, and of a register's value.
+_CFA_EXPRESSION, _EXPRESSION, _VALUE_EXPRESSION = 0x0F, 0x10, 0x16
+#: Operations of expressions: a register's value plus an offset, and the word at the address so far.
+_BREG_RBP, _DEREF = 0x70 + _RBP, 0x06
+_RULES = ("offset", "undefined", "same", "register", "value")
 _ADVANCES = {0x02: 1, 0x03: 2, 0x04: 4}
 #: Sizes that no real record exceeds, in bytes; a larger one means damaged data.
 _MAX_RECORD = 1 << 16
@@ -55,6 +58,9 @@ class Rule:
     The canonical frame address is `cfa_offset` bytes above rsp, or above rbp if `from_rbp`; the return address
     is stored at it + `ra_offset`; the caller's rbp at it + `rbp_offset`, or unchanged if that is None. `outermost`
     marks the frame that has no caller.
+
+    A function that aligns its stack stores the canonical frame address at rbp + `cfa_at`. Its caller's rbp is stored
+    where rbp points, and other registers at rbp + the offsets of `near_rbp`.
     """
 
     from_rbp: bool
@@ -64,6 +70,8 @@ class Rule:
     outermost: bool = False
     saved: tuple[tuple[str, int], ...] = ()
     lost: tuple[str, ...] = ()
+    cfa_at: int | None = None
+    near_rbp: tuple[tuple[str, int], ...] = ()
 
 
 @record
@@ -156,7 +164,8 @@ class Unwinder:
         try:
             self._walk(frames, registers.get("rbp", 0), limit)
         except (CannotUnwind, MemoryUnreadable) as error:
-            return frames, error
+            # the frames of a traceback hold the stack's contents, and thousands of threads wait for the same
+            return frames, error.with_traceback(None)
         return frames, None
 
     def _walk(self, frames: list[tuple[int, int]], bp: int, limit: int) -> None:
@@ -172,7 +181,8 @@ class Unwinder:
                 rule = self.rule(inside)
             if rule.outermost:
                 break
-            cfa = (bp if rule.from_rbp else sp) + rule.cfa_offset
+            cfa = ((bp if rule.from_rbp else sp) + rule.cfa_offset if rule.cfa_at is None
+                   else self._near_rbp(bp, rule.cfa_at, sp))
             if not sp < cfa < sp + _MAX_FRAME or cfa & 7:
                 raise CannotUnwind(f"the frame of {inside:#x} ends below where it starts")
             if not low <= sp or cfa > high:
@@ -187,6 +197,8 @@ class Unwinder:
                 break
             if rule.rbp_offset is not None:
                 bp = words[saved]
+            elif rule.cfa_at is not None:
+                bp = self._near_rbp(bp, 0, sp)
             sp = cfa
             frames.append((pc, sp))
             inside = pc - 1  # in the call: the code after it may be another function
@@ -205,10 +217,13 @@ class Unwinder:
                 base = values.get("rbp" if rule.from_rbp else "rsp")
                 if rule.outermost or base is None:
                     return {}
-                cfa = base + rule.cfa_offset
+                cfa = (base + rule.cfa_offset if rule.cfa_at is None
+                       else self._near_rbp(base, rule.cfa_at, values["rsp"]))
                 if not values["rsp"] < cfa < values["rsp"] + _MAX_FRAME or cfa & 7:
                     return {}
                 saved = rule.saved if rule.rbp_offset is None else (*rule.saved, ("rbp", rule.rbp_offset))
+                for name, offset in rule.near_rbp:
+                    values[name] = self._near_rbp(base, offset, values["rsp"])
                 for name, offset in saved:
                     values[name] = self._word(cfa + offset)
                 for name in rule.lost:
@@ -220,6 +235,12 @@ class Unwinder:
 
     def _word(self, address: int) -> int:
         return int.from_bytes(self._memory.read(address, 8), "little")
+
+    def _near_rbp(self, bp: int, offset: int, sp: int) -> int:
+        """The word at an offset from rbp, which must be in the frame that begins at the stack pointer."""
+        if not sp <= bp + offset < sp + _MAX_FRAME:
+            raise CannotUnwind(f"rbp is outside of the frame at {sp:#x}")
+        return self._word(bp + offset)
 
     def _words(self, sp: int, cfa: int) -> tuple[int, memoryview]:
         """The stack from a stack pointer up to a frame's end at least, as 64-bit words.
@@ -378,9 +399,10 @@ class _State:
     def __init__(self) -> None:
         self.cfa_register: int | None = None
         self.cfa_offset = 0
+        self.cfa_at: int | None = None
         self.rules: dict[int, tuple[str, int]] = {}
         self.initial: dict[int, tuple[str, int]] = {}
-        self.stack: list[tuple[int | None, int, dict[int, tuple[str, int]]]] = []
+        self.stack: list[tuple[int | None, int, int | None, dict[int, tuple[str, int]]]] = []
 
     def restore(self, register: int) -> None:
         self.rules[register] = self.initial.get(register, ("same", 0))
@@ -389,15 +411,23 @@ class _State:
         ra_kind, ra_offset = self.rules.get(_RA, ("same", 0))
         if ra_kind == "undefined":
             return Rule(False, 8, -8, None, outermost=True)
-        if self.cfa_register not in (_RBP, _RSP) or ra_kind != "offset":
+        if self.cfa_register not in (_RBP, _RSP) and self.cfa_at is None or ra_kind != "offset":
             raise CannotUnwind("the frame is found through an expression or an unusual register")
         rbp_kind, rbp_offset = self.rules.get(_RBP, ("same", 0))
-        if rbp_kind not in ("offset", "same", "undefined"):
+        aligned = self.cfa_at is not None
+        if (rbp_kind, rbp_offset) != ("near rbp", 0) if aligned else rbp_kind not in ("offset", "same", "undefined"):
             raise CannotUnwind("rbp is restored through an expression")
-        others = {name: self.rules.get(number, ("same", 0)) for number, name in _CALLEE_SAVED.items() if number != _RBP}
-        return Rule(self.cfa_register == _RBP, self.cfa_offset, ra_offset, rbp_offset if rbp_kind == "offset" else None,
-                    saved=tuple([(name, offset) for name, (kind, offset) in others.items() if kind == "offset"]),
-                    lost=tuple([name for name, (kind, _) in others.items() if kind not in ("offset", "same")]))
+        others = {name: self.rules.get(number, ("same", 0)) for number, name in _CALLEE_SAVED.items()}
+        known = ("offset", "same", "near rbp") if aligned else ("offset", "same")
+
+        def of_kind(wanted: str) -> tuple[tuple[str, int], ...]:
+            return tuple([(name, offset) for name, (kind, offset) in others.items() if kind == wanted])
+
+        return Rule(aligned or self.cfa_register == _RBP, self.cfa_offset, ra_offset,
+                    rbp_offset if rbp_kind == "offset" else None,
+                    saved=tuple([each for each in of_kind("offset") if each[0] != "rbp"]),
+                    lost=tuple([name for name, (kind, _) in others.items() if kind not in known and name != "rbp"]),
+                    cfa_at=self.cfa_at, near_rbp=of_kind("near rbp") if aligned else ())
 
 
 def _row(found: _Description, distance: int) -> _State:
@@ -423,6 +453,9 @@ def _run(program: DwarfCursor, cie: _Cie, state: _State, wanted: int | None) -> 
             state.rules[low] = ("offset", program.uleb() * cie.data_align)
         elif high == 0xC0:
             state.restore(low)
+        elif code in (_CFA_EXPRESSION, _EXPRESSION, _VALUE_EXPRESSION):
+            register = program.uleb() if code != _CFA_EXPRESSION else None
+            _apply_expression(state, code, register, program.take(program.uleb()))
         elif code in _INSTRUCTIONS:
             effect, operands = _INSTRUCTIONS[code]
             _apply(effect, [_operand(kind, program, cie) for kind in operands], state, program.address)
@@ -431,9 +464,6 @@ def _run(program: DwarfCursor, cie: _Cie, state: _State, wanted: int | None) -> 
 
 
 def _operand(kind: str, program: DwarfCursor, cie: _Cie) -> int:
-    if kind == "b":
-        program.take(program.uleb())
-        return 0
     value = program.uleb() if kind in "uU" else program.sleb()
     return value * cie.data_align if kind.isupper() else value
 
@@ -444,18 +474,34 @@ def _apply(effect: str, operands: Sequence[int], state: _State, address: int) ->
     elif effect == "restore":
         state.restore(operands[0])
     elif effect == "remember":
-        state.stack.append((state.cfa_register, state.cfa_offset, dict(state.rules)))
+        state.stack.append((state.cfa_register, state.cfa_offset, state.cfa_at, dict(state.rules)))
         if len(state.stack) > 64:
             raise CorruptStructure(address, "too many unwind states are remembered")
     elif effect == "restore state":
         if not state.stack:
             raise CorruptStructure(address, "an unwind state is restored that was not remembered")
-        state.cfa_register, state.cfa_offset, state.rules = state.stack.pop()
+        state.cfa_register, state.cfa_offset, state.cfa_at, state.rules = state.stack.pop()
     elif effect == "cfa":
         state.cfa_register, state.cfa_offset = operands
+        state.cfa_at = None
     elif effect == "cfa register":
-        state.cfa_register = operands[0]
+        state.cfa_register, state.cfa_at = operands[0], None
     elif effect == "cfa offset":
         state.cfa_offset = operands[0]
-    elif effect == "cfa expression":
-        state.cfa_register = None
+
+
+def _apply_expression(state: _State, code: int, register: int | None, expression: bytes) -> None:
+    """Apply an instruction with an expression; only sums of rbp and an offset are understood."""
+    is_stored = expression[-1:] == bytes([_DEREF])
+    sum_of_rbp = expression[:-1] if register is None and is_stored else expression
+    offset = None
+    if sum_of_rbp[:1] == bytes([_BREG_RBP]):
+        cursor = DwarfCursor(sum_of_rbp[1:], 0)
+        value = cursor.sleb()
+        offset = value if cursor.at == len(cursor.data) else None
+    if register is None:
+        state.cfa_register, state.cfa_at = None, offset if is_stored else None
+    elif code == _EXPRESSION and offset is not None:
+        state.rules[register] = ("near rbp", offset)
+    else:
+        state.rules[register] = ("expression", 0)

@@ -225,15 +225,17 @@ def snapshot_here(wanted: str) -> None:
     paths = {name: Path(target[name]) for name in ("core", "executable") if target.get(name)}
     options["search"] = tuple(map(Path, options["search"]))
     options["sysroot"] = Path(options["sysroot"]) if options["sysroot"] else None
-    write(json_line(asdict(take_snapshot(Target(**{**target, **paths}), Options(**options)))))
+    seen = take_snapshot(Target(**{**target, **paths}), Options(**options))
+    members = {name: value for name, value in asdict(seen).items() if name != "document_json"}
+    write(json_line({**members, "document": seen.document}))
 
 
 def as_json(target: Target, options: Options) -> dict[str, Any]:
     """The argument of `snapshot_here`; paths are absolute, since it runs in another folder."""
     parts: dict[str, Any] = json.loads(json.dumps({"target": asdict(target), "options": asdict(options)},
                                                   default=os.path.abspath))
-    for name, value in (("object_names", True), ("values_of_others", False), ("max_pause", Options().max_pause)):
-        if parts["options"][name] == value:
+    for name in ("object_names", "values_of_others", "native_variables", "max_pause"):
+        if parts["options"][name] == getattr(Options(), name):
             del parts["options"][name]  # the default; an earlier version there does not know the option
     return parts
 

@@ -33,7 +33,7 @@ from gdbext.launcher.cluster.remote import (
     snapshot_there,
 )
 from gdbext.launcher.proc_files import state_of
-from gdbext.launcher.snapshots.finding import HOME
+from gdbext.launcher.snapshots.programs import HOME
 from gdbext.launcher.snapshots.snapshot import Options, Target
 
 #: Seconds that a snapshot may take beyond its limit, for the start of Python and the end of GDB.
@@ -262,7 +262,7 @@ class Surveyor:
 
 
 def _checked(place: object, who: str) -> Mapping[str, Any]:
-    """:raises Unanswered: it is no place."""
+    """:raises Unanswered: the answer is not a place."""
     found = checked_place(place)
     if found is None:
         raise Unanswered(f"{who} does not answer as gdbext does")
@@ -279,7 +279,7 @@ def wanted(process: Process, options: argparse.Namespace) -> dict[str, Any]:
 async def snapshot_from_here(process: Process, options: argparse.Namespace) -> None:
     """Take a snapshot of a process of this machine, with this gdbext."""
     process.problem = process.hint = None
-    process.take(await snapshot_there(str(HOME), wanted(process, options)))
+    process.take(await snapshot_there(HOME, wanted(process, options)))
 
 
 async def survey_from_here(address: str, options: argparse.Namespace, problem: str) -> Survey:

@@ -23,7 +23,8 @@ from pathlib import Path
 
 import gdbext
 from gdbext.inferior.file_locks import decode_request, find_lockers
-from gdbext.inferior.proc import Descriptor, Proc
+from gdbext.inferior.open_files import Descriptor, OpenFiles
+from gdbext.inferior.proc import Proc
 from gdbext.launcher.processes.descriptors import READ, WRITE, Descriptors
 from gdbext.launcher.processes.graph import Node, Wait
 from gdbext.launcher.processes.memory import SharedMemory, Word
@@ -53,11 +54,17 @@ class Scene:
 
     :param reports: the report of each process by PID, None if it could not be read.
     :param root: the folder of /proc.
+    :param open_files: compares the open files of descriptors.
     """
 
-    def __init__(self, reports: Mapping[int, Report | None], root: str = "/proc") -> None:
+    def __init__(self, reports: Mapping[int, Report | None], root: str = "/proc",
+                 open_files: OpenFiles | None = None) -> None:
         self._root = root
-        self.members = {pid: Member(pid, report, Proc(pid, root)) for pid, report in reports.items()}
+        if open_files is None:
+            numbers = (int(number) for number, name in _call_names().items() if name == "kcmp")
+            open_files = OpenFiles(next(numbers, None))
+        self.members = {pid: Member(pid, report, Proc(pid, root, open_files=open_files))
+                        for pid, report in reports.items()}
         self._shared_memory = SharedMemory(self.members, root)
         self._descriptors = Descriptors(self.members, root)
         #: Why waits for descriptors are not known, None if they are.

@@ -9,15 +9,12 @@ import re
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
-import gdbext
+from gdbext.launcher.snapshots.programs import environment
 from gdbext.launcher.status import NoGdb
 from gdbext.record import record
 from gdbext.render.escape import printable
 
-#: The folder that contains the package.
-HOME = Path(gdbext.__file__).resolve().parent.parent
 #: The oldest Python inside GDB that gdbext runs on.
 OLDEST_PYTHON = (3, 9)
 
@@ -124,16 +121,3 @@ def _version(path: str) -> str | None:
         return None
     first = asked.stdout.decode("utf-8", "replace").partition("\n")[0].strip()
     return printable(first, 100) if "gdb" in first.lower() else None
-
-
-def environment(debuginfod: bool = False, language: bool = True) -> dict[str, str]:
-    """The environment for GDB: this one, without variables that change its Python, its language or its servers.
-
-    :param debuginfod: whether GDB may ask servers for symbols.
-    :param language: whether its messages must be English.
-    """
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-    if not debuginfod:
-        kept.pop("DEBUGINFOD_URLS", None)  # asked by GDB 10 and 11, which have no setting for it
-    # names of files must be UTF-8, too
-    return {**kept, "LC_ALL": "C.UTF-8"} if language else kept

@@ -25,13 +25,16 @@ from typing import IO, Any
 
 from gdbext.errors import GdbextError
 from gdbext.launcher.proc_files import state_of
+from gdbext.launcher.snapshots.answers import parse_answer
 from gdbext.launcher.snapshots.containers import prepare_process
 from gdbext.launcher.snapshots.cores import prepare_core
-from gdbext.launcher.snapshots.direct import TooSlow, end_direct, read_without_gdb
-from gdbext.launcher.snapshots.finding import HOME, environment, find_gdb, names_gdb, probe
+from gdbext.launcher.snapshots.direct import TooSlow, read_without_gdb
+from gdbext.launcher.snapshots.finding import find_gdb, names_gdb, probe
 from gdbext.launcher.snapshots.preparation import Preparation
+from gdbext.launcher.snapshots.programs import HOME, environment
 from gdbext.launcher.snapshots.rights import core_is_anothers, process_is_anothers, why_not_traced
 from gdbext.launcher.snapshots.said import last_line, memory_hint
+from gdbext.launcher.snapshots.server import end_server
 from gdbext.launcher.status import NO_ANSWER, NO_GDB, NoGdb, Unreadable
 from gdbext.model import Report
 from gdbext.model.verdict import STATUS_OF_OUTCOME
@@ -94,7 +97,9 @@ class Options:
     `values_of_others` these values and those of variables are left out if the target belongs to another user. With
     `without_gdb`
     processes and cores are read without GDB; if that is so, `may_stop` says whether threads of a process may be stopped
-    for a moment. A process is paused for at most `max_pause` seconds.
+    for a moment. A process is paused for at most `max_pause` seconds. With `native_variables` GDB reads a crash of a
+    program with debug information again, because only GDB reads the variables of native frames. With `text_only` the
+    snapshot has neither a document nor a graph.
     """
 
     gdb: str | None = None
@@ -108,24 +113,27 @@ class Options:
     width: int | None = None
     object_names: bool = True
     values_of_others: bool = False
+    native_variables: bool = True
     without_gdb: bool = False
     may_stop: bool = True
     max_pause: float = 10.0
+    text_only: bool = False
 
 
 @record
 class Snapshot:
     """The result of a snapshot.
 
-    `document` has schema ``gdbext/1``, None without an answer. `stopped` is how long the process was paused, None for a
-    core and where GDB did not attach; `seconds` is how long the snapshot took; both in seconds. `problem` says what
-    went wrong and `hint` what to do; there may be a document of the part that could be read. `notes` name the files
-    that were used. `status` is an exit status of the launcher. `source` has the source lines of the text, each
-    after its file and line number; `source_notes` is what the text says about them.
+    `document_json` is a line of JSON of schema ``gdbext/1``, None without an answer or if only the text was wanted.
+    `stopped` is how long the process was paused, None for a core and where GDB did not attach; `seconds` is how long
+    the snapshot took; both in seconds. `problem` says what went wrong and `hint` what to do; there may be a document of
+    the part that could be read. `notes` name the files that were used. `status` is an exit status of the launcher.
+    `source` has the source lines of the text, each after its file and line number; `source_notes` is what the text says
+    about them.
     """
 
     target: str
-    document: dict[str, Any] | None
+    document_json: bytes | None
     text: Safe
     dot: Safe
     stopped: float | None
@@ -136,6 +144,19 @@ class Snapshot:
     notes: tuple[str, ...] = ()
     source: tuple[tuple[str, int, str], ...] = ()
     source_notes: tuple[str, ...] = ()
+
+    @property
+    def is_made(self) -> bool:
+        """Whether there is an answer."""
+        return bool(self.text) or self.document_json is not None
+
+    @functools.cached_property
+    def document(self) -> dict[str, Any] | None:
+        """The values of the document, which take many times the memory of its text."""
+        if self.document_json is None:
+            return None
+        made: dict[str, Any] = json.loads(self.document_json)
+        return made
 
     @functools.cached_property
     def report(self) -> Report | None:
@@ -176,8 +197,8 @@ def take_snapshot(target: Target, options: Options) -> Snapshot:
     if target.core is not None and hint:
         hint = "name it after the core, or a folder that has it: --search DIR"
     stopped = answer.get("paused", run.stopped)
-    return Snapshot(target.name, answer["document"], cleaned(answer["text"]), cleaned(answer["dot"]), stopped,
-                time.monotonic() - started, problem, hint, status, run.notes,
+    return Snapshot(target.name, answer.get("document"), cleaned(answer["text"]), cleaned(answer.get("dot", "")),
+                stopped, time.monotonic() - started, problem, hint, status, run.notes,
                 tuple([(file, line, text) for file, line, text in answer["source"]]), tuple(answer["source_notes"]))
 
 
@@ -210,7 +231,7 @@ def _answer(run: _Run, gdb: str | None, target: Target, options: Options,
         return run.answer(gdb, target, options, preparation)
     try:
         answer = _read_without_gdb(target, options, preparation, True)
-        if "document" in answer:
+        if "outcome" in answer:
             return answer
         run.paused_before = answer.get("paused") or 0.0
     except TooSlow:
@@ -229,7 +250,9 @@ def _read_without_gdb(target: Target, options: Options, preparation: Preparation
         "pid": target.pid, "may_stop": options.may_stop, "executable": preparation.executable,
         "places": dict(preparation.places), "may_defer": may_defer, "each": options.each, "stacks": options.stacks,
         "colour": options.colour, "width": options.width, **_values(options, preparation),
-        "seconds": options.timeout * _READING, "max_pause": options.max_pause},
+        "seconds": options.timeout * _READING, "max_pause": options.max_pause,
+        "dispensable": () if options.native_variables else ("variables",), "text_only": options.text_only,
+        "sysroot": os.path.realpath(options.sysroot) if options.sysroot is not None else None},
         preparation.descriptors[0] if target.core is not None else None, options.timeout)
     if "denied" in answer and target.pid is not None:
         raise Unreadable(*why_not_traced(target.pid))
@@ -269,7 +292,7 @@ _running_lock = threading.Lock()
 
 def end_running() -> None:
     """End the GDBs of other threads in good order, and snapshots without GDB; these then fail."""
-    end_direct()
+    end_server()
     with _running_lock:
         for process in _running:
             process.terminate()
@@ -299,10 +322,10 @@ class _Run:
                 "each": options.each, "stacks": options.stacks, "colour": options.colour, "width": options.width,
                 "paused_before": self.paused_before, **_values(options, preparation),
                 "max_pause": min(options.max_pause, options.timeout * _READING),
-                "seconds": options.timeout * _READING,
+                "seconds": options.timeout * _READING, "text_only": options.text_only,
             }).encode())
             request.seek(0)
-            start = _START.format(home=str(HOME), request=request.fileno(), answer=answer.fileno())
+            start = _START.format(home=HOME, request=request.fileno(), answer=answer.fileno())
             with contextlib.ExitStack() as held:
                 held.enter_context(_blocked(_NOT_FOR_GDB))  # GDB inherits the mask of this thread
                 try:
@@ -321,7 +344,8 @@ class _Run:
                     # also after an interrupt: the process resumes before anything else happens
                     with _blocked(_ENDING):
                         _end(process)
-                        lines = _read_lines(answer)
+                        answer.seek(0)
+                        lines = parse_answer(answer.read())
                         self._resume(target.pid, lines, halted)
         return self._result(gdb, target, options, lines, said)
 
@@ -353,7 +377,7 @@ class _Run:
 
     def _result(self, gdb: str, target: Target, options: Options, lines: Mapping[str, Any],
                 said: str) -> Mapping[str, Any]:
-        if "document" in lines:
+        if "outcome" in lines:
             return lines
         if self._timed_out:
             raise Unreadable(f"{target.name} was not read within {options.timeout:g} s",
@@ -405,15 +429,3 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 def _memory_file(name: str) -> IO[bytes]:
     """Open a file without a name, of which nothing remains."""
     return os.fdopen(os.memfd_create(f"gdbext-{name}"), "w+b", buffering=0)
-
-
-def _read_lines(answer: IO[bytes]) -> dict[str, Any]:
-    """Read an answer: the members of all its lines. The last line may be cut off."""
-    answer.seek(0)
-    members: dict[str, Any] = {}
-    for line in answer.read().splitlines():
-        try:
-            members.update(json.loads(line))
-        except ValueError:
-            break
-    return members

@@ -9,7 +9,8 @@ import subprocess
 
 from gdbext.launcher.cli import add_snapshot_options, parse_options
 from gdbext.launcher.output import say
-from gdbext.launcher.snapshots.finding import environment, find_gdb, probe
+from gdbext.launcher.snapshots.finding import find_gdb, probe
+from gdbext.launcher.snapshots.programs import environment
 from gdbext.launcher.snapshots.rights import why_not_traced
 from gdbext.launcher.snapshots.snapshot import prepared
 from gdbext.launcher.status import NO_GDB

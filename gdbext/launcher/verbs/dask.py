@@ -194,8 +194,9 @@ class RemoteSnapshots:
         finally:
             self._futures.discard(future)
         answer = checked_snapshot(answer)
-        if answer["document"] is not None:
-            snapshot = Snapshot(target.name, **answer)
+        document = answer.pop("document")
+        if document is not None:
+            snapshot = Snapshot(target.name, json.dumps(document).encode(), **answer)
             try:
                 snapshot.report  # noqa: B018  # it is read here, since it may be of another version of gdbext
             except BadDocument as error:

@@ -11,7 +11,8 @@ from pathlib import Path
 from gdbext.errors import GdbextError
 from gdbext.launcher.cli import add_gdb
 from gdbext.launcher.output import write, write_line
-from gdbext.launcher.snapshots.finding import HOME, find_gdb, probe
+from gdbext.launcher.snapshots.finding import find_gdb, probe
+from gdbext.launcher.snapshots.programs import HOME
 from gdbext.launcher.status import NOTHING_FOUND
 from gdbext.render.escape import as_text, printable
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Union
 
 from gdbext.errors import UsageError
@@ -69,7 +70,8 @@ def run(options: argparse.Namespace) -> int:
         from gdbext.launcher.processes import family
 
         return family.run(options)
-    targets, how = parse_targets(options), parse_options(options)
+    targets = parse_targets(options)
+    how = replace(parse_options(options), text_only=not options.json and options.dot is None and options.html is None)
     progress = Progress(len(targets), name="gdbext report") if len(targets) > 1 else None
     found: list[Result] = []
     try:

@@ -6,11 +6,11 @@ Cores are found by their contents, not by name: ELF files of type ET_CORE, compr
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import hashlib
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,17 +19,22 @@ from gdbext.launcher.cli import add_output, add_snapshot_options, number, parse_
 from gdbext.launcher.output import say, write, write_file
 from gdbext.launcher.pager import write_report
 from gdbext.launcher.snapshots import classes
-from gdbext.launcher.snapshots.classes import Failure, Grouping, Signature, Triage
+from gdbext.launcher.snapshots.classes import Class, Failure, Grouping, Json, Signature, Triage
 from gdbext.launcher.snapshots.cores import is_core
 from gdbext.launcher.snapshots.pool import Record, State, processors, run_all
 from gdbext.launcher.snapshots.progress import Progress
 from gdbext.launcher.snapshots.snapshot import Options, Snapshot, Target, end_running, take_snapshot
 from gdbext.launcher.status import NO_GDB, NoGdb, Unreadable
+from gdbext.model import Report
+from gdbext.narrate.classes import CRASH
 from gdbext.render.escape import json_line, printable
 from gdbext.render.style import Style
 
 if TYPE_CHECKING:
     from gdbext.launcher.verbs.dask import RemoteSnapshots
+
+#: For how many classes GDB reads native variables.
+_MOST_AGAIN = 20
 
 NAME = "triage"
 HELP = "many cores or processes, grouped by what happened"
@@ -86,8 +91,8 @@ def run(options: argparse.Namespace) -> int:
     if not targets:
         raise Unreadable(f"no core was found in {', '.join(map(printable, options.targets))}",
                          "name folders that have some, or the cores themselves")
-    # only the documents are used
-    how = dataclasses.replace(parse_options(options), stacks="none", colour=False)
+    # only the documents are used, and classes do not depend on values
+    how = replace(parse_options(options), stacks="none", colour=False, native_variables=False)
     if options.dask is None:
         return _run_with_state(targets, how, options, None).status
     from gdbext.launcher.verbs.dask import remote_snapshots
@@ -110,6 +115,8 @@ def _run_with_state(targets: Sequence[Target], how: Options, options: argparse.N
     jobs = options.jobs or (processors() if remote is None else remote.jobs)
     try:
         found = take_snapshots(targets, how, jobs, state, remote)
+        if (options.json or options.html is not None) and not how.without_gdb:
+            found = with_native_variables(found, replace(how, native_variables=True), jobs, remote)
     except NoGdb:
         _end(state, options)
         raise
@@ -149,11 +156,11 @@ def take_snapshots(targets: Sequence[Target], options: Options, jobs: int, state
     records = [known[_file(target)] for target in targets if _file(target) in known]
     left = [target for target in targets if _file(target) not in known]
     progress = Progress(len(targets), len(records), "gdbext triage")
+    take, end = _taking(remote)
 
     def work(target: Target) -> Record:
         file = _file(target)
-        seen = take_snapshot(target, options) if remote is None else remote.take_snapshot(target, options)
-        return _record(file, seen, state)
+        return _record(file, take(target, options), state)
 
     def done(target: Target, record: Record) -> None:
         # in a cluster, one machine may lack GDB
@@ -167,10 +174,47 @@ def take_snapshots(targets: Sequence[Target], options: Options, jobs: int, state
             progress.say(f"gdbext triage: {classes.failure_line(_failure(record))}")
 
     try:
-        run_all(left, jobs, work, done, progress.tick, end_running if remote is None else remote.end)
+        run_all(left, jobs, work, done, progress.tick, end)
     finally:
         progress.clear()
     return _merged(records, state)
+
+
+def _taking(remote: RemoteSnapshots | None) -> tuple[Callable[[Target, Options], Snapshot], Callable[[], None]]:
+    """The functions that take a snapshot, and that end those of other threads."""
+    return (take_snapshot, end_running) if remote is None else (remote.take_snapshot, remote.end)
+
+
+def with_native_variables(found: Triage, options: Options, jobs: int,
+                          remote: RemoteSnapshots | None = None) -> Triage:
+    """Let GDB read the representatives of crashes again that lack native variables: those of the largest classes.
+
+    :param remote: takes the snapshots in place of this machine.
+    """
+    lacking = [each for each in found.classes if each.kind == CRASH and _lacks_variables(each.report)][:_MOST_AGAIN]
+    documents: dict[str, Json] = {}
+
+    take, end = _taking(remote)
+
+    def work(each: Class) -> Snapshot:
+        return take(Target(core=Path(each.representative)), options)
+
+    def done(each: Class, seen: Snapshot) -> None:
+        # the report by GDB has more evidence, but the class is that of the first report
+        if seen.document is not None and seen.report is not None and classes.signature(seen.report).key == each.key:
+            documents[each.key] = seen.document
+
+    run_all(lacking, jobs, work, done, end=end)
+    return replace(found, classes=tuple([replace(each, document=documents.get(each.key, each.document))
+                                         for each in found.classes]))
+
+
+def _lacks_variables(report: Report | None) -> bool:
+    if report is None:
+        return False
+    lacks = [dict(problem.why.arguments).get("lacks") for problem in report.problems
+             if problem.why.code == "made-without-gdb"]
+    return any(isinstance(each, tuple) and "variables" in each for each in lacks)
 
 
 def _record(file: tuple[str, int, int], seen: Snapshot, state: State) -> Record:

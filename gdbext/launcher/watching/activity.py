@@ -80,7 +80,7 @@ class Stillness:
     def __init__(self, read: Callable[[], Sample], now: float, may_burn: bool = False) -> None:
         self._read, self._may_burn = read, may_burn
         self._sample, self._at = read(), now
-        #: When the threads moved last, as far as it is known.
+        #: The last time at which a thread was seen to move.
         self.since = now
 
     def update(self, now: float) -> float:

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from typing import IO
 
-from gdbext.launcher.snapshots.finding import HOME, environment
+from gdbext.launcher.snapshots.programs import HOME, environment
 
 #: prctl(2): which process, with its descendants, may trace this one where Yama allows only ancestors. Source: Linux 6.1
 #: include/uapi/linux/prctl.h, security/yama/yama_lsm.c.
@@ -23,7 +23,7 @@ def start_helper(module: str, *arguments: str | int | bool | None, stdin: int | 
 
     It has a session of its own, so Ctrl-C at the terminal does not reach it.
     """
-    start = _START.format(home=str(HOME), module=module, arguments=arguments)
+    start = _START.format(home=HOME, module=module, arguments=arguments)
     # -I: without the folders and settings of the environment
     process = subprocess.Popen([sys.executable, "-I", "-c", start], stdin=stdin, stdout=stdout, stderr=stderr,
                                env=environment(), text=True, start_new_session=True)

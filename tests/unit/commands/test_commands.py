@@ -4,9 +4,10 @@ from argparse import Namespace
 
 import pytest
 
-from gdbext.commands import COMMANDS, py_crash
+from gdbext.commands import py_crash
 from gdbext.commands.arguments import JSON, parse
 from gdbext.commands.base import Command
+from gdbext.commands.every import COMMANDS
 from gdbext.errors import GdbextError, UsageError
 from gdbext.inferior.protocol import SignalInfo
 from gdbext.inferior.signals import SIGSEGV

@@ -53,13 +53,57 @@ def test_unreadable_pages_remain_unreadable() -> None:
     assert image.later() == set()
 
 
-def test_image_that_the_cache_dropped_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    image = ImageMemory(memory(8))
+def few_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gdbext.direct.image._MOST_KEPT", 2)
+
+
+def more_than_is_kept(monkeypatch: pytest.MonkeyPatch) -> tuple[FakeMemory, ImageMemory]:
+    """Memory of eight pages that were read, and of which two are kept."""
+    few_kept(monkeypatch)
+    raw = memory(8)
+    image = ImageMemory(raw)
+    for page in range(8):
+        image.read(AT + page * PAGE, 1)
+    return raw, image
+
+
+def test_image_is_kept_and_other_pages_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    few_kept(monkeypatch)
+    raw = memory(8)
+    image = ImageMemory(raw)
     image.take([AT, AT + PAGE])
-    monkeypatch.setattr("gdbext.inferior.cache._MAX_PAGES", 2)
-    image.read(AT + 2 * PAGE, 1)
-    image.read(AT, 1)
-    assert image.later() == {AT, AT + 2 * PAGE}
+    for page in range(2, 8):
+        assert image.read(AT + page * PAGE, 1) == bytes([page])
+        assert len(image._pages) <= 4
+    raw.write(AT, b"new")
+    assert image.read(AT, 1) == b"\0"
+    assert image.later() == set(range(AT + 2 * PAGE, AT + 8 * PAGE, PAGE))
+
+
+def test_pages_that_are_not_kept_are_compared_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    raw, image = more_than_is_kept(monkeypatch)
+    assert image.changed(lambda page: True) == set()
+    for page in (1, 7):
+        raw.write(AT + page * PAGE, b"new")
+    assert image.changed(lambda page: True) == {AT + PAGE, AT + 7 * PAGE}
+
+
+def test_page_that_differs_when_it_is_read_again_has_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Even if it is as before in the end: what was decoded belongs to two moments."""
+    raw, image = more_than_is_kept(monkeypatch)
+    raw.write(AT + PAGE, b"new")
+    assert image.read(AT + PAGE, 3) == b"new"
+    raw.write(AT + PAGE, b"\1\1\1")
+    assert image.changed(lambda page: True) == {AT + PAGE}
+
+
+@pytest.mark.parametrize("before", [b"\1", b"2"])
+def test_ignored_range_of_a_page_that_is_not_kept(before: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    raw, image = more_than_is_kept(monkeypatch)
+    raw.write(AT + PAGE, before)
+    image.ignore(AT + PAGE, 1)
+    raw.write(AT + PAGE, b"3")
+    assert image.changed(lambda page: True) == (set() if before == b"\1" else {AT + PAGE})
 
 
 def test_pages_with_other_contents_have_changed() -> None:
@@ -104,6 +148,17 @@ def test_forgotten_pages_may_have_changed() -> None:
     image.read(AT + PAGE, 1)
     image.forget()
     assert image.changed(lambda page: True) == {AT + PAGE}
+
+
+def test_pages_that_another_thread_forgets_meanwhile_may_have_changed() -> None:
+    image = ImageMemory(memory(3))
+    image.read(AT + PAGE, PAGE + 1)
+
+    def may_change(page: int) -> bool:
+        image.forget()
+        return True
+
+    assert image.changed(may_change) == {AT + PAGE, AT + 2 * PAGE}
 
 
 def test_image_can_be_dropped() -> None:

@@ -58,6 +58,17 @@ def napping() -> Iterator[int]:
         yield process.pid
 
 
+def test_known_registers_of_a_thread_that_sleeps_take_no_stop() -> None:
+    with child(SLEEPING) as process, contextlib.closing(ProcessTarget(process.pid)) as target:
+        (thread,) = target.threads()
+        known = target.known_registers(thread)
+        assert {"rip", "rsp", "rdi"} <= known.keys()
+        assert "rbx" not in known
+        assert target.stopped.ever == set()
+        assert "rbx" in target.registers(thread, ("rbx",))
+        assert target.known_registers(thread).keys() > known.keys()
+
+
 def test_thread_that_runs_has_run(burning: int) -> None:
     with contextlib.closing(ProcessTarget(burning)) as target:
         assert pages_of(target)
@@ -165,7 +176,7 @@ def test_thread_that_has_run_and_is_where_it_was_has_not_moved() -> None:
     with child(POLLING) as process:
         pid = process.pid
         wait_until_asleep(pid)
-        for _ in range(3):  # registers that are no arguments get their values
+        for _ in range(3):  # the other registers get their values, too
             send_line(process)
         with contextlib.closing(ProcessTarget(pid)) as target:
             code = next(region.start for region in target.regions() if not region.allows("w"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -10,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from gdbext.launcher.snapshots import direct
-from gdbext.launcher.snapshots.direct import end_direct, read_without_gdb
+from gdbext.launcher.snapshots import server
+from gdbext.launcher.snapshots.direct import read_without_gdb
+from gdbext.launcher.snapshots.server import end_server
 from gdbext.launcher.snapshots.snapshot import Options, Target, end_running, take_snapshot
 from gdbext.launcher.status import NO_ANSWER, NO_GDB, Unreadable
 from tests.support import fake_core
@@ -24,7 +26,7 @@ REQUEST: dict[str, Any] = {"executable": None, "places": {}, "may_defer": False,
 @pytest.fixture(autouse=True)
 def _server() -> Iterator[None]:
     yield
-    end_direct()
+    end_server()
 
 
 @pytest.fixture
@@ -41,10 +43,10 @@ def read(path: Path, timeout: float = 60.0, **members: object) -> Any:
 
 def test_one_process_answers_many_requests(core: Path) -> None:
     answers = [read(core) for _ in range(3)]
-    assert [thread["lwp"] for thread in answers[0]["document"]["threads"]] == [77]
+    assert [thread["lwp"] for thread in json.loads(answers[0]["document"])["threads"]] == [77]
     assert answers[0]["document"] == answers[2]["document"]
     assert "Thread 1 (LWP 77)" in answers[1]["text"]
-    assert direct._server is not None
+    assert server._server is not None
 
 
 def test_what_gdb_would_add_is_one_line_of_the_report_or_the_whole_answer(core: Path) -> None:
@@ -59,14 +61,14 @@ def test_bad_core_is_one_line_and_the_next_core_is_read(core: Path, tmp_path: Pa
     bad.write_bytes(core.read_bytes()[:80])
     with pytest.raises(Unreadable, match="the core has no thread"):
         read(bad)
-    assert read(core)["document"]["threads"]
+    assert json.loads(read(core)["document"])["threads"]
 
 
 def test_time_limit_ends_a_snapshot(core: Path) -> None:
     read(core)
     with pytest.raises(Unreadable, match="was not read within 0.0001 s"):
         read(core, 0.0001)
-    assert read(core)["document"]["threads"]
+    assert json.loads(read(core)["document"])["threads"]
 
 
 def test_lower_limit_on_memory_is_kept(core: Path) -> None:
@@ -81,12 +83,12 @@ def test_lower_limit_on_memory_is_kept(core: Path) -> None:
 def test_server_that_has_ended_is_started_again(core: Path) -> None:
     read(core)
     end_running()
-    assert direct._server is None
-    assert read(core)["document"]["threads"]
+    assert server._server is None
+    assert json.loads(read(core)["document"])["threads"]
 
 
 def test_server_that_cannot_start_is_one_line(core: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(direct, "_START", "raise SystemExit('no such package')")
+    monkeypatch.setattr(server, "_START", "raise SystemExit('no such package')")
     with pytest.raises(Unreadable, match="no such package"):
         read(core)
 

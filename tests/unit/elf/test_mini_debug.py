@@ -25,7 +25,7 @@ def library(tmp_path: Path) -> Path:
 
 
 def opened(path: Path) -> SymbolFile:
-    return SymbolFile(open_regular(str(path)), True)
+    return SymbolFile(open_regular(str(path)))
 
 
 def test_symbols_are_those_of_functions_that_are_not_exported(library: Path) -> None:

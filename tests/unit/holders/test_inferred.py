@@ -10,7 +10,7 @@ import pytest
 from gdbext.arch import x86_64
 from gdbext.cpython.locks import PyLock
 from gdbext.errors import ThreadUnavailable
-from gdbext.holders import inferred
+from gdbext.holders import proven as proven_module
 from gdbext.holders.inferred import HolderFinder
 from gdbext.holders.proven import Proof
 from gdbext.inferior.protocol import Module, Section, Symbol, Target, ThreadRef
@@ -358,7 +358,7 @@ def test_thread_whose_code_proves_it_is_the_holder(
     process = Process()
     for _ in range(3):
         process.thread([APP])
-    monkeypatch.setattr(inferred, "ProvenHolders", lambda *_: Proofs(*proven))
+    monkeypatch.setattr(proven_module, "ProvenHolders", lambda *_: Proofs(*proven))
     view = SeenLock("spin-lock", LOCK, "locked", find_holders=MENTIONS, candidates=(3,))
     code, threads, target = cast(Code, process), cast(Threads, process), cast(Target, process)
     finder = HolderFinder(target, code, threads, Sites(process.memory, code, MODULES[1:2]), MODULES[1:2], [view], {})
@@ -372,7 +372,7 @@ def test_thread_whose_code_proves_it_is_the_holder(
 def test_lock_that_no_code_acquires_is_left_to_the_other_ways(monkeypatch: pytest.MonkeyPatch) -> None:
     process = Process()
     process.thread([APP])
-    monkeypatch.setattr(inferred, "ProvenHolders", lambda *_: Proofs())
+    monkeypatch.setattr(proven_module, "ProvenHolders", lambda *_: Proofs())
     view = SeenLock("spin-lock", LOCK, "locked", find_holders=MENTIONS)
     code, threads, target = cast(Code, process), cast(Threads, process), cast(Target, process)
     finder = HolderFinder(target, code, threads, Sites(process.memory, code, MODULES[1:2]), MODULES[1:2], [view], {})

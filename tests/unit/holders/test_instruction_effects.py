@@ -15,7 +15,9 @@ from tests.support.flow_program import (
     STEP,
     TEXT,
     AtomicProgram,
+    ByteProgram,
     Program,
+    RwLockProgram,
 )
 
 
@@ -245,6 +247,100 @@ def test_exchange_that_finds_the_lock_free_acquires_it() -> None:
     assert program.held() == ARGUMENT
 
 
+@pytest.mark.parametrize(("code", "is_held"), [
+    ("xor %eax,%eax\nmov $0x3fffffff,%ecx", True),  # a writer finds it free
+    ("mov (%rdi),%eax\nlea 0x1(%rax),%ecx", True),  # one more reader
+    ("mov (%rdi),%eax\nmov %eax,%ecx\nadd $0x1,%ecx", True),
+    ("mov (%rdi),%eax\nmov %eax,%ecx\nor $0x3fffffff,%ecx", True),
+    ("mov $0xbfffffff,%r8d\nmov (%rdi),%eax\nmov %eax,%ecx\nor %r8d,%ecx", True),
+    ("mov (%rdi),%eax\nlea 0x2(%rax),%ecx", False),
+    ("mov (%rdi),%eax\nlea -0x1(%rax),%ecx", False),
+    ("mov (%rdi),%eax\nmov %eax,%ecx\nor $0x40000000,%ecx", False),  # a reader announces that it waits
+    ("mov $0x40000000,%r8d\nmov (%rdi),%eax\nmov %eax,%ecx\nor %r8d,%ecx", False),
+    ("mov (%rdi),%eax\nlea 0x1(%rax),%ecx\nmov (%rdi),%eax", False),  # of a value that was read before
+    ("mov (%rdi),%eax\nlea 0x1(%rax),%ecx\nadd $0x1,%ecx", False),
+    ("mov $0x1,%eax\nmov $0x3fffffff,%ecx", False),
+])
+def test_comparison_acquires_a_read_write_lock(code: str, is_held: bool) -> None:
+    program = RwLockProgram(f=f"""
+        push %rbx
+        mov %rdi,%rbx
+        {code}
+        lock cmpxchg %ecx,(%rdi)
+        jne out
+        here: call other
+        out: ret
+    """)
+    assert program.held() == (ARGUMENT if is_held else set())
+
+
+@pytest.mark.parametrize(("code", "is_held"), [
+    ("mov $0x1,%ecx", True), ("mov $0x1,%cl", True), ("mov $0x1,%cl\ntest %esi,%esi\nje out", True),
+    ("mov $0x3,%cl", False), ("mov $0x1,%ch", False), ("mov $0x1,%cl\nmov %esi,%ecx", False), ("mov %sil,%cl", False),
+    ("test %esi,%esi\nje on\nmov $0x1,%cl\non: nop", False),
+])
+def test_value_in_a_part_of_a_register_acquires_a_lock_of_that_size(code: str, is_held: bool) -> None:
+    program = ByteProgram(f=f"""
+        push %rbx
+        mov %rdi,%rbx
+        {code}
+        xor %eax,%eax
+        lock cmpxchg %cl,(%rdi)
+        jne out
+        here: call other
+        out: ret
+    """)
+    assert program.held() == (ARGUMENT if is_held else set())
+
+
+@pytest.mark.parametrize(("second", "is_held"), [("0xbfffffff", True), ("0x80000000", False)])
+def test_bits_that_are_set_on_all_paths_make_a_writer(second: str, is_held: bool) -> None:
+    """The slow path of the library keeps what other writers wait for in the same constant."""
+    program = RwLockProgram(f=f"""
+        push %rbx
+        mov %rdi,%rbx
+        mov $0x3fffffff,%r12d
+        again: mov (%rdi),%eax
+        mov %eax,%ecx
+        or %r12d,%ecx
+        lock cmpxchg %ecx,(%rdi)
+        je got
+        mov ${second},%r12d
+        jmp again
+        got: nop
+        here: call other
+        ret
+    """)
+    assert program.held() == (ARGUMENT if is_held else set())
+
+
+@pytest.mark.parametrize(("between", "is_held"), [
+    ("mov $0xffffffff,%esi\nlock xadd %esi,(%rbx)", False),
+    ("mov $0xc0000001,%esi\nlock xadd %esi,(%rbx)", False),
+    ("lock xadd %esi,(%rbx)", False),  # an unknown number
+    ("mov $0x1,%esi\nlock xadd %esi,(%rbx)", True),
+    ("mov $0xc0000002,%esi\nlock xadd %esi,(%rbx)", True),  # the writer becomes a reader
+    ("lock decl (%rbx)", False), ("lock incl (%rbx)", True), ("lock subl $0x1,(%rbx)", False),
+    ("lock subl $0x3fffffff,(%rbx)", False), ("lock addl $0x10,(%rbx)", True),
+    ("lock andl $0xc0000000,(%rbx)", False),
+    ("lock decl (%r12)", False),  # it may be the same lock
+    ("lock decl 0x8(%rbx)", True), ("lock decq (%r12)", True), ("call release_it", False), ("call count", True),
+])
+def test_release_of_a_read_write_lock(between: str, is_held: bool) -> None:
+    program = RwLockProgram(f=f"""
+        push %rbx
+        mov %rdi,%rbx
+        xor %eax,%eax
+        mov $0x3fffffff,%ecx
+        lock cmpxchg %ecx,(%rdi)
+        jne out
+        {between}
+        here: call other
+        out: ret
+    """, release_it="lock decl (%rdi)\nret", count="lock incl (%rdi)\nret")
+    assert program.held() == (ARGUMENT if is_held else set())
+
+
 def test_result_that_is_an_argument_is_followed() -> None:
     program = Program(f="push %rbx\ncall take\nmov %rax,%rbx\nhere: call other\nret",
                       take="push %rbp\nmov %rdi,%rbp\ncall acquire\nmov %rbp,%rax\npop %rbp\nret")
@@ -252,3 +348,46 @@ def test_result_that_is_an_argument_is_followed() -> None:
     assert state is not None
     assert set(state.held) == ARGUMENT
     assert state.values["rbx"] == entry("rdi")
+
+
+@pytest.mark.parametrize(("between", "is_held"), [
+    # a known function gets a pointer to the guard before an unknown one does
+    ("mov %rbx,(%rsp)\nmov %rsp,%rdi\ncall peek\nmov %rsp,%rdi\ncall *%r13", False),
+    ("mov %rbx,(%rsp)\nlea 0x8(%rsp),%rdi\ncall *%r13", True),
+    # a known function puts the guard into the frame
+    ("mov %rbx,%rsi\nmov %rsp,%rdi\ncall put\nmov %rsp,%rdi\ncall *%r13", False),
+    ("mov %rbx,%rsi\nmov %rsp,%rdi\ncall ignore\nmov %rsp,%rdi\ncall *%r13", True),
+    # one of two guards, in a register and in the frame
+    ("mov %r14,%rdi\ntest %r12,%r12\nje same\nmov %rbx,%rdi\nsame: call *%r13", False),
+    ("mov %r14,(%rsp)\ntest %r12,%r12\nje same\nmov %rbx,(%rsp)\nsame: mov %rsp,%rdi\ncall *%r13", False),
+    ("mov %r14,(%rsp)\ntest %r12,%r12\nje same\nmov %rbx,(%rsp)\nsame: mov (%rsp),%rdi\ncall *%r13", False),
+    # a known function returns it
+    ("mov %rbx,%rdi\ncall second\nmov %rdx,%rdi\ncall *%r13", False),
+    ("mov %rbx,%rdi\ncall ignore\nmov %rax,%rdi\ncall *%r13", True),
+    # a pointer to a pointer to the guard, which is below it
+    ("mov %rbx,(%rsp)\nmov %rsp,%rax\nmov %rax,0x10(%rsp)\nlea 0x10(%rsp),%rdi\ncall *%r13", False),
+    # a pointer to the guard is stored elsewhere
+    ("mov %rbx,(%rsp)\nmov %rsp,(%r12)\nxor %edi,%edi\ncall *%r13", False),
+    ("mov %rbx,(%rsp)\nlea 0x8(%rsp),%rax\nmov %rax,(%r12)\nxor %edi,%edi\ncall *%r13", True),
+    # one of several guards in an array
+    ("mov %rbx,(%rsp)\nmov (%rsp,%r12,8),%rdi\ncall *%r13", False),
+    ("mov %rbx,(%rsp)\nlea (%rsp,%r12,8),%rdi\ncall *%r13", False),
+    # the guard is a part of what is copied
+    ("mov %rbx,0x10(%rsp)\nmov %rsp,%rsi\nmov %r12,%rdi\nmov $0x8,%ecx\nrep movsq %ds:(%rsi),%es:(%rdi)", False),
+])
+def test_copies_of_the_address_of_a_lock_that_other_code_gets(between: str, is_held: bool) -> None:
+    program = AtomicProgram(f=f"""
+        push %rbx
+        sub $0x40,%rsp
+        mov %rdi,%rbx
+        xor %eax,%eax
+        mov $0x1,%ecx
+        lock cmpxchg %ecx,(%rdi)
+        jne out
+        xor %edi,%edi
+        {between}
+        here: call other
+        out: ret
+    """, peek="mov (%rdi),%rax\nmov (%rax),%rax\nret", put="mov %rsi,(%rdi)\nret", ignore="ret",
+        second="mov %rdi,%rdx\nxor %eax,%eax\nret")
+    assert (program.held() >= ARGUMENT) == is_held

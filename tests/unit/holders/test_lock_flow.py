@@ -2,11 +2,31 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from typing import cast
+
 import pytest
 
 from gdbext.holders import lock_flow
-from gdbext.holders.lock_state import entry
-from tests.support.flow_program import ARGUMENT, FUNCTION, HOLDING, KEEP, LINKS, LOCK, RELEASE, STEP, TEXT, Program
+from gdbext.holders.function_flow import Function, analyse
+from gdbext.holders.lock_flow import LockFlow
+from gdbext.holders.lock_state import Effect, entry
+from gdbext.inferior.protocol import Target
+from gdbext.threads.code import Code
+from tests.support.flow_program import (
+    ARGUMENT,
+    EFFECTS,
+    FUNCTION,
+    HOLDING,
+    KEEP,
+    LINKS,
+    LOCK,
+    RELEASE,
+    STEP,
+    TEXT,
+    AtomicProgram,
+    Program,
+)
 
 
 def test_lock_is_held_from_acquisition_to_release() -> None:
@@ -46,6 +66,18 @@ def test_release_of_a_constant_leaves_a_condition() -> None:
     state = Program(f=f"{KEEP}\ncall acquire\nmov ${LOCK:#x},%edi\ncall release\nhere: call other\nret").state()
     assert state is not None
     assert state.held == {entry("rdi"): frozenset({LOCK})}
+
+
+def test_code_of_a_function_that_acquires_is_not_analysed() -> None:
+    """Its calls are deeper than the bound, which would make it an unknown one."""
+    deep = {f"deep{i}": f"call deep{i + 1}\nret" for i in range(8)}
+    program = AtomicProgram(lock="call deep0\nret", deep8="xchg %eax,(%rdi)\nret", **deep)
+    lock = program.starts["lock"]
+    effect = Effect(acquires={entry("rdi"): frozenset()})
+    flow = LockFlow(cast(Target, program), cast(Code, program), {lock: effect}, inlined=program.inlined)
+    for depth in (4, 0):
+        assert not flow.reach(lock, depth).unknown
+        assert flow.effect(lock, depth) is effect
 
 
 @pytest.mark.parametrize("wrapper", [
@@ -157,3 +189,26 @@ def test_lock_that_may_be_taken(body: str, expected: list[tuple[bool, bool]]) ->
 def test_lock_that_a_helper_may_take_is_one_of_its_caller() -> None:
     helper = "test %rsi,%rsi\nje end\ncall acquire\nend: ret"
     assert taken(f"{KEEP}\ncall helper\nhere: call other\nret", helper=helper) == [(False, True)]
+
+
+def test_function_is_analysed_again_only_if_more_of_its_callees_can_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    analysed: list[int] = []
+
+    def count(flow: LockFlow, found: tuple[int, int], depth: int) -> Function | None:
+        analysed.append(found[0])
+        return analyse(flow, found, depth)
+
+    monkeypatch.setattr(lock_flow, "analyse", count)
+    chain = {f"f{i}": f"sub $0x8,%rsp\ncall f{i + 1}\nadd $0x8,%rsp\nret" for i in range(11)}
+    program = Program(**chain, f11="call release\nret")
+    flow = LockFlow(cast(Target, program), cast(Code, program), EFFECTS)
+    first, last = program.starts["f0"], program.starts["f10"]
+    assert flow.effect_of_call(first).releases_unknown  # too deep
+    count_of_first = len(analysed)
+    assert flow.effect_of_call(last).releases == (entry("rdi"),)
+    for start in (first, last, first, last):
+        flow.effect_of_call(start)
+    assert len(analysed) == count_of_first + 2
+    for start in program.starts.values():
+        flow.effect_of_call(start)
+    assert max(Counter(analysed).values()) <= 7  # the bound of the depth

@@ -27,13 +27,28 @@ def test_stores_through_unknown_pointers_spare_the_own_frame() -> None:
 def test_lock_may_be_the_one_that_is_released() -> None:
     state = at_entry()
     first, second, other = entry("rdi"), entry("rdi").plus(0x40), Value(CONSTANT, 0x5000)
-    state.held = {lock: frozenset() for lock in (first, second, other)}
+    state.held = {lock: frozenset() for lock in (first, other)}
     state.release(second)
     assert set(state.held) == {first}
     state.held[other] = frozenset()
     state.release(Value(CONSTANT, 0x6000))
     assert state.held == {first: frozenset({0x6000}), other: frozenset()}
     state.release(None)
+    assert state.held == {}
+
+
+def test_release_of_a_held_lock_releases_no_other_one() -> None:
+    """If two locks that are held were the same, it would be acquired twice, and held until the second release."""
+    state = at_entry()
+    first, second, other = entry("rdi"), entry("rsi"), Value(CONSTANT, 0x5000)
+    state.held = {lock: frozenset() for lock in (first, second, other)}
+    state.attempts = {entry("rax").base: (entry("r12"), True), entry("rdx").base: (second, True)}
+    state.release(second)
+    assert set(state.held) == {first, other}
+    assert state.attempts == {entry("rax").base: (entry("r12"), True)}
+    state.release(other)
+    assert set(state.held) == {first}
+    state.release(second)  # by a caller, or an unknown one
     assert state.held == {}
 
 

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import pytest
@@ -9,17 +9,19 @@ import pytest
 from gdbext.holders.proven import ProvenHolders
 from gdbext.inferior.protocol import Section
 from gdbext.model.kinds import LockKind
-from gdbext.threads.code import read_code
+from gdbext.threads.code import Code, read_code
 from gdbext.threads.findings import Findings
 from gdbext.threads.threads import read_threads
 from tests.support.fake_eh_frame import describe_functions
 from tests.support.fake_elf import fake_elf
-from tests.support.fake_target import APP_TEXT, DRIVER_TEXT, FakeTarget, FakeThread
+from tests.support.fake_target import APP_DATA, APP_TEXT, DRIVER_TEXT, FakeTarget, FakeThread
 
 FUNCTION, WORK, LIBC = DRIVER_TEXT + 0x200, DRIVER_TEXT + 0x600, DRIVER_TEXT + 0x10_0000
 LINKS = DRIVER_TEXT + 0x800
 FUNCTIONS = {"pthread_rwlock_rdlock": 0x800, "pthread_rwlock_unlock": 0x900}
 LOCK, STEP = 0x40_4100, 8
+#: A lock in the data of the program.
+VARIABLE = APP_DATA + 0x40
 READING = ("push %rbx", "mov %rdi,%rbx", "call pthread_rwlock_rdlock", "call work", "mov %rbx,%rdi",
            "call pthread_rwlock_unlock", "call work", "pop %rbx", "ret")
 KEEP = ("push %rbx", "mov %rdi,%rbx")
@@ -152,3 +154,55 @@ def test_lock_that_a_callee_may_have_passed_on_is_not_held(
 def test_lock_that_was_passed_to_a_function_that_is_not_known_is_not_held() -> None:
     """The function may have released it, and then jumped to the one in which the thread is."""
     assert not Reader(*LOCKING, "nop", "call *%rdx", "ret", work=("nop", "ret")).holds(7, kind="rust-mutex")
+
+
+#: Acquires a mutex of Qt 6, and calls with its address in a register.
+LOCKING_QT = ("push %rbx", "mov %rdi,%rbx", "xor %eax,%eax", "mov $0x1,%ecx", "lock cmpxchg %rcx,(%rdi)",
+              f"jne {FUNCTION + 10 * STEP:#x}")
+
+
+@pytest.mark.parametrize(("lines", "is_held"), [
+    (("nop", "xor %edi,%edi"), True),
+    (("xor %edi,%edi", "xchg %rdi,(%rbx)"), False),  # as Qt 6.8 and later release it
+    (("mov $0x1,%eax", "lock cmpxchg %rdi,(%rbx)"), False),  # as earlier ones do
+])
+def test_mutex_of_qt_is_held_until_an_exchange_releases_it(lines: tuple[str, str], is_held: bool) -> None:
+    reader = Reader(*LOCKING_QT, *lines, "call work", "ret", "ret", work=("nop", "nop", "ret"))
+    assert reader.holds(8, inside=1, kind="qt-mutex") == is_held
+
+
+@pytest.mark.parametrize("is_linked", [True, False])
+def test_lock_of_another_file_is_held_only_by_code_of_files_that_are_linked_to_it(
+        is_linked: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The code has the address of the lock, as a constant that is in neither a register nor the stack."""
+    def frame_registers(code: Code, registers: Mapping[str, int], index: int) -> Mapping[str, int]:
+        pc, sp = reader.thread.frames[index]
+        return {"rip": pc, "rsp": sp, **dict.fromkeys(code.cpu.CALLEE_SAVED, 0)}
+
+    monkeypatch.setattr(Code, "frame_registers", frame_registers)
+    lines = ("push %rbx", f"mov ${VARIABLE:#x},%edi", *LOCKING_QT[2:])
+    reader = Reader(*lines, "nop", "nop", "call work", "ret", "ret", work=("nop", "nop", "ret"))
+    reader.target.ram.u64(LINKS, 16, VARIABLE + 8 if is_linked else 0)
+    assert reader.holds(8, VARIABLE, inside=1, kind="qt-mutex", rbx=0) == is_linked
+
+
+LOCKING_PY = tuple(line.replace("%rcx", "%cl") for line in LOCKING_QT)
+
+
+@pytest.mark.parametrize(("lines", "is_held"), [
+    (("nop", "nop"), True),
+    (("nop", "lock cmpxchg %dl,(%rbx)"), False),  # of 1 for 0, as `PyMutex_Unlock` does
+    (("nop", "lock andb $0xfe,(%rbx)"), False),
+    (("nop", "lock cmpxchg %edx,(%rbx)"), True),  # of another size
+    (("mov %rbx,%rdi", "call release"), False),
+])
+def test_mutex_of_python_is_held_until_its_byte_is_exchanged(lines: tuple[str, str], is_held: bool) -> None:
+    reader = Reader(*LOCKING_PY, *lines, "call work", "ret", "ret", work=("nop", "nop", "ret"))
+    assert reader.holds(8, inside=1, kind="py-mutex") == is_held
+
+
+def test_mutex_of_qt_that_was_not_free_is_not_held() -> None:
+    """The path on which the exchange has failed goes on as the other one does."""
+    lines = (*LOCKING_QT[:-1], f"jne {FUNCTION + 6 * STEP:#x}")
+    reader = Reader(*lines, "nop", "xor %edi,%edi", "call work", "ret", work=("nop", "nop", "ret"))
+    assert not reader.holds(8, inside=1, kind="qt-mutex")

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from gdbext.inferior import proc as module
-from gdbext.inferior.proc import Descriptor, DescriptorInfo, FileLock, Proc, Socket, unix_sockets
+from gdbext.inferior.open_files import Descriptor
+from gdbext.inferior.proc import DescriptorInfo, FileLock, Proc, Socket, unix_sockets
 from tests.support.fake_proc import DEVICE, MOUNT, FakeProc
 
 LOCALHOST = "0100007F"

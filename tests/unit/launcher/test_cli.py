@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import signal
 import subprocess
@@ -16,7 +17,7 @@ from gdbext.launcher import api, cli
 from gdbext.launcher.snapshots.snapshot import Options, Snapshot, Target
 from gdbext.launcher.status import NO_ANSWER, NO_GDB
 from gdbext.launcher.verbs import completion
-from gdbext.render.escape import Safe
+from gdbext.render.escape import NOTHING, Safe
 from gdbext.render.shown import Shown
 from tests.support.interpreters import CHECKOUT
 
@@ -25,8 +26,10 @@ DOCUMENT = {"schema": "gdbext/1"}
 
 
 def seen(status: int = 0, problem: str | None = None) -> Snapshot:
-    return Snapshot("process 5", None if problem else DOCUMENT, Safe("text\n"), Safe("digraph {}\n"), 0.25, 1.0,
-                    problem, "do this" if problem else None, status, ("a note",))
+    if problem:
+        return Snapshot("process 5", None, NOTHING, NOTHING, 0.25, 1.0, problem, "do this", status, ("a note",))
+    return Snapshot("process 5", json.dumps(DOCUMENT).encode(), Safe("text\n"), Safe("digraph {}\n"), 0.25, 1.0,
+                    None, None, status, ("a note",))
 
 
 @pytest.fixture

@@ -14,7 +14,8 @@ import pytest
 
 from gdbext.launcher import cli, proc_files
 from gdbext.launcher.snapshots import containers, finding, rights
-from gdbext.launcher.snapshots.finding import Gdb, environment, find_gdb, probe
+from gdbext.launcher.snapshots.finding import Gdb, find_gdb, probe
+from gdbext.launcher.snapshots.programs import HOME, environment
 from gdbext.launcher.status import NO_GDB, NoGdb, Unreadable
 from gdbext.launcher.verbs import doctor, install
 
@@ -234,7 +235,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-OTHER_COPY = install.loading_lines().replace(str(finding.HOME), "/other/lib's")
+OTHER_COPY = install.loading_lines().replace(str(HOME), "/other/lib's")
 
 
 @pytest.mark.parametrize("earlier", [install.source_line() + "\n", install.source_line(), OTHER_COPY,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +13,7 @@ from gdbext.launcher import api, cli, targets
 from gdbext.launcher.processes import tree
 from gdbext.launcher.snapshots.snapshot import Options, Snapshot, Target
 from gdbext.launcher.status import FOUND, NO_ANSWER, NOTHING_FOUND
-from gdbext.render.escape import Safe
+from gdbext.render.escape import NOTHING, Safe
 
 
 @pytest.fixture(autouse=True)
@@ -44,10 +45,11 @@ def three(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def snapshot(target: Target, status: int = NOTHING_FOUND) -> Snapshot:
-    problem = None if status in (NOTHING_FOUND, FOUND) else "it ended"
-    document = None if problem else {"schema": "gdbext/1", "of": target.pid}
-    return Snapshot(target.name, document, Safe(f"text of {target.pid}\n"),
-                    Safe(f"digraph {target.pid}\n"), None, 1.0, problem, None, status)
+    if status not in (NOTHING_FOUND, FOUND):
+        return Snapshot(target.name, None, NOTHING, NOTHING, None, 1.0, "it ended", None, status)
+    document = json.dumps({"schema": "gdbext/1", "of": target.pid}).encode()
+    return Snapshot(target.name, document, Safe(f"text of {target.pid}\n"), Safe(f"digraph {target.pid}\n"), None, 1.0,
+                    None, None, status)
 
 
 @pytest.mark.usefixtures("three")

@@ -27,7 +27,7 @@ EXCEPTIONS: dict[str, tuple[str, ...]] = {
                                    "run `pip install", "from __future__ import", "import sys; sys.path"),
     "launcher/snapshots/classes.py": ("its report cannot be read: ", "install the same version"),
     "launcher/snapshots/containers.py": ("files of another container, read",),
-    "launcher/snapshots/direct.py": ("import sys; sys.path",),
+    "launcher/snapshots/server.py": ("import sys; sys.path",),
     "launcher/snapshots/finding.py": ("install one that has Python inside", "python\nimport json", '" + json.dumps('),
     # about the program, test or command that was started, not about a report
     "launcher/api.py": ("gdbext.launcher.watching.on_signal",), "launcher/pytest_plugin.py": ("",),

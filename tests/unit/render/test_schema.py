@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from gdbext.commands import COMMANDS
+from gdbext.commands.every import COMMANDS
 from gdbext.schema.write import PARTS
 from tests.support.documents import as_json
 from tests.support.fake_report import (

@@ -216,6 +216,14 @@ def test_fatal_error_when_arguments_are_not_constant() -> None:
     assert python.errors(after) == [FatalError(None, None, "inferred")]
 
 
+def test_fatal_error_ignores_the_state_that_python_has_printed() -> None:
+    python = Python()
+    state, function, message = map(python.text, ("initialized", "PyThreadState_Get", "no GIL here"))
+    after = python.end("_Py_FatalErrorFunc")
+    (error,) = python.errors(state, function, message, after)
+    assert error == FatalError("PyThreadState_Get", "no GIL here", "inferred")
+
+
 def test_fatal_error_when_function_is_not_exported() -> None:
     python = Python(["_Py_FatalErrorFunc", "Py_FatalError"])
     after = python.end("abort")

@@ -93,6 +93,16 @@ def test_anchors_that_make_no_sense(calls: tuple[tuple[int, int | None], ...], w
     assert words in reason
 
 
+def test_calls_further_out_than_the_known_frames() -> None:
+    """As behind code of a Java machine."""
+    frames, python = native(OTHER, EVAL, OTHER), stack("abc", (1, 0x7110), (1, 0x7280), (1, 0x7900))
+    at, reason = eval_frames(frames, python, lambda pc: pc == EVAL, is_cut=True)
+    assert (at, reason) == ([1, 3, 3], None)
+    assert [text(item) for item in merge(len(frames), python, at)] == ["0", "a", "2", "b", "c"]
+    items, why = merged(frames, python)
+    assert (items, why) == (["a", "b", "c", "0", "2"], "the native stack could not be read to its end")
+
+
 def test_no_frame_is_lost_or_shown_twice() -> None:
     frames = native(*[OTHER, EVAL] * 50)
     python = PyStack(tuple(frame(f"p{i}") for i in range(150)),

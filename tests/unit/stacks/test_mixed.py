@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -54,6 +55,23 @@ def test_boundaries_are_looked_for_once_in_stacks_that_are_the_same(monkeypatch:
     report = take_snapshot(target).report(lambda thread: False)
     assert len(looks) == 2
     assert not any(thread_of(report, fake).parts for fake in others)
+
+
+def test_parts_follow_names_that_are_found_later() -> None:
+    """The source lines of a running process come with other names, when it is no longer read."""
+    target, main, worker, _ = gil_and_rwlock("3.12.1")
+    snapshot = take_snapshot(target)
+    before = snapshot.report(lambda thread: True)
+
+    def renamed(frame: Frame) -> Frame:
+        return replace(frame, function="bank::pay(int)") if isinstance(frame, NativeFrame) else frame
+
+    one, *others = before.threads
+    stack = tuple(map(renamed, one.stack))
+    after = snapshot.with_parts_again(before, replace(before, threads=(replace(one, stack=stack), *others)))
+    assert [frame for part in after.threads[0].parts for frame in part.frames] == list(stack)
+    assert {part.name for part in after.threads[0].parts} == {"bank::pay", None}
+    assert after.threads[1:] == before.threads[1:]
 
 
 def test_each_frame_is_in_one_part(version: str) -> None:

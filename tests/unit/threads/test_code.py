@@ -195,6 +195,27 @@ def test_callers_of_a_file_that_the_debugger_lacks_are_guesses(is_here: bool, wh
     assert why in explain(problem.why)
 
 
+JAVA_CODE = 0x7900_0000_0000
+
+
+@pytest.mark.parametrize(("library", "permissions", "path", "is_cut"), [
+    ("/jdk/libjvm.so", "rwx", None, True), ("/jdk/libother.so", "rwx", None, False),
+    ("/jdk/libjvm.so", "rw", None, False), ("/jdk/libjvm.so", "rx", "/app/libwork.so.1", False)])
+def test_callers_of_java_code_are_guesses(library: str, permissions: str, path: str | None, is_cut: bool) -> None:
+    target = FakeTarget()
+    target.loaded.append(Module(library, (Section(".text", OTHER_TEXT, OTHER_TEXT + 0x1000),)))
+    target.mappings = [Region(JAVA_CODE, JAVA_CODE + 0x1000, permissions, path)]
+    thread = target.thread()
+    thread.registers["rip"] = JAVA_CODE + 0x10
+    thread.frames = [(JAVA_CODE + 0x10, thread.stack), (0x3, thread.stack + 0x40)]
+    code, _ = code_of(target)
+    frames = code.unwind(thread.ref, thread.registers)
+    assert frames[:1] == thread.frames[:1]
+    assert code.is_cut(frames[:1]) == is_cut
+    assert len(frames) == 1 if is_cut or path is not None else frames == thread.frames
+    assert not code.is_cut([])
+
+
 def test_function_range_needs_no_symbols() -> None:
     target = FakeTarget()
     target.ram.ensure(APP_TEXT, 0x1000)

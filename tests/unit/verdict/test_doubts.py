@@ -116,6 +116,27 @@ def test_no_standstill_when_a_thread_waits_for_input_or_a_time_or_was_woken(fake
     assert report_of(target).deadlocks == ()
 
 
+@pytest.mark.parametrize("is_held", [True, False])
+def test_thread_that_wants_a_held_gil_again_does_not_prevent_a_standstill(fake: FakeProc, is_held: bool) -> None:
+    """It wakes up every few milliseconds, so its futex word may have changed."""
+    target = PythonTarget("3.12.1")
+    (main, state), (worker, _) = target.python_thread(), target.python_thread()
+    word = target.build.alloc(64)
+    target.ram.u32(word, 7)
+    target.waits(main, word, 7, WAIT_PRIVATE)
+    target.waits_for_gil(worker)
+    if is_held:
+        target.python.take_gil(target.interpreter, state)
+    target.ram.u32(worker.registers["rdi"], 77)
+    target.mappings = [Region(0x6000_0000_0000, 0x6001_0000_0000, "rw", None)]
+    target.proc = fake.proc()
+    with open(fake.root / "100/status", "a") as status:
+        status.write(f"SigCgt:\t{0:016x}\n")
+    report = report_of(target)
+    assert [lock.kind for lock in report.locks if lock.waiters] == ["futex", "gil"]
+    assert [(found.threads, found.standstill) for found in report.deadlocks] == [((1, 2), True)] * is_held
+
+
 @pytest.mark.parametrize(("path", "private"), [("", True), ("/dev/zero (deleted)", False), ("/dev/shm/x", False)])
 def test_anonymous_memory_of_a_core_is_private(path: str, private: bool) -> None:
     lock = report_of(waiting(None, path=path)).locks[0]

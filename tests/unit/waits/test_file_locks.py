@@ -7,6 +7,7 @@ import struct
 
 import pytest
 
+from gdbext.inferior.open_files import Descriptor
 from gdbext.model import DERIVED, EXCLUSIVE, SHARED, Deadlock, Lock
 from gdbext.snapshot import take_snapshot
 from tests.support.blocked_threads import one, put, rendered
@@ -164,6 +165,18 @@ def test_only_thread_waits_for_itself(live: FakeTarget, fake: FakeProc, kind: st
     assert (found.threads, found.evidence, found.standstill) == ((1,), DERIVED, False)
     assert said(found.why) == "only this process has the open file that holds the lock: fd 4"
     assert "waits for file lock /tmp/x, held by thread 1" in rendered(live)
+
+
+@pytest.mark.parametrize(("file", "is_alone"), [(1, False), (None, False), (2, True)])
+def test_another_process_with_the_open_file_may_release_the_lock(live: FakeTarget, fake: FakeProc, file: int | None,
+                                                                 is_alone: bool) -> None:
+    """It has just released it, so its fdinfo does not show the lock that the one of this process showed before."""
+    held_here(fake)
+    fake.process(88, "sh")
+    fake.open(3, "/tmp/x", os.O_RDWR, pid=88, inode=55)
+    fake.open_files.update({Descriptor(100, 4): 1, Descriptor(88, 3): file})
+    found = deadlocks(live, FLOCK, 5, LOCK_EX)
+    assert [deadlock.threads for deadlock in found] == [(1,)] * is_alone
 
 
 def test_own_posix_lock_does_not_conflict(live: FakeTarget, fake: FakeProc) -> None:

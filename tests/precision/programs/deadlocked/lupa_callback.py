@@ -8,37 +8,14 @@ Truth: {"expect": "deadlock", "packages": ["lupa"], "pythons": ["3.11"], "behind
         "edges": [["lua", "py-lock", "writer"], ["writer", "py-fast-rlock", "lua"]]}
 """
 
-import threading
-
 import lupa  # type: ignore[import-not-found,import-untyped,unused-ignore]
 
-from tests.precision.programs import scene
-
-LEDGER = threading.Lock()
-CALLED: list[int] = []
-WRITING: list[int] = []
-
-
-def called_back() -> None:
-    CALLED.append(1)
-    while not WRITING:
-        pass
-    with LEDGER:
-        pass
-
-
-def write(runtime: object) -> None:
-    with LEDGER:
-        WRITING.append(1)
-        while not CALLED:
-            pass
-        runtime.execute("x = 1")  # type: ignore[attr-defined]
-
+from tests.precision.programs import ledger, scene
 
 if __name__ == "__main__":
     runtime = lupa.LuaRuntime()
-    runtime.globals().callback = called_back
+    runtime.globals().callback = ledger.called_back
     lua = scene.thread("lua", runtime.execute, "callback()")
-    scene.thread("writer", write, runtime)
+    scene.thread("writer", ledger.write, lambda: runtime.execute("x = 1"))
     scene.ready()
     lua.join()

@@ -15,6 +15,7 @@ Truth: {"expect": "deadlock", "builds": ["-Copt-level=2 -Cpanic=abort -Cstrip=sy
                   ["members one", "rust-mutex", "members two"], ["members two", "rust-mutex", "members one"],
                   ["tries one", "rust-mutex", "tries two"], ["tries two", "rust-mutex", "tries one"],
                   ["helpers one", "rust-mutex", "helpers two"], ["helpers two", "rust-mutex", "helpers one"],
+                  ["nested one", "rust-mutex", "nested two"], ["nested two", "rust-mutex", "nested one"],
                   ["others one", "rust-mutex", "others two"], ["others two", "rust-mutex", "others one"],
                   ["again", "rust-mutex", "again"]],
         "behind": ["main"], "waits": [["main", "thread-exit", "statics one"]]} */
@@ -117,6 +118,15 @@ fn others(one: &Mutex<u64>, two: &Mutex<u64>, log: &Mutex<Vec<u64>>, meeting: &M
     *first + *second
 }
 
+/// Has released an inner mutex again.
+#[inline(never)]
+fn nested(one: &Mutex<u64>, two: &Mutex<u64>, log: &Mutex<Vec<u64>>, meeting: &Meeting) -> u64 {
+    let first = one.lock().unwrap();
+    let known = log.lock().unwrap().len() as u64;
+    meeting.meet();
+    *first + known + *two.lock().unwrap()
+}
+
 #[inline(never)]
 fn again(mutex: &Mutex<u64>) -> u64 {
     let first = mutex.lock().unwrap();
@@ -149,13 +159,16 @@ fn main() {
             }));
         }
     }
-    let all = Arc::new((Mutex::new(1), Mutex::new(2), Mutex::new(vec![]), Meeting::new()));
-    for side in ["one", "two"] {
-        let all = Arc::clone(&all);
-        threads.push(cast.thread(&format!("others {side}"), move || {
-            let (first, second) = if side == "one" { (&all.0, &all.1) } else { (&all.1, &all.0) };
-            black_box(others(first, second, &all.2, &all.3));
-        }));
+    type WithLog = fn(&Mutex<u64>, &Mutex<u64>, &Mutex<Vec<u64>>, &Meeting) -> u64;
+    for (name, run) in [("others", others as WithLog), ("nested", nested)] {
+        let all = Arc::new((Mutex::new(1), Mutex::new(2), Mutex::new(vec![]), Meeting::new()));
+        for side in ["one", "two"] {
+            let all = Arc::clone(&all);
+            threads.push(cast.thread(&format!("{name} {side}"), move || {
+                let (first, second) = if side == "one" { (&all.0, &all.1) } else { (&all.1, &all.0) };
+                black_box(run(first, second, &all.2, &all.3));
+            }));
+        }
     }
     threads.push(cast.thread("again", || _ = black_box(again(&Arc::new(Mutex::new(1))))));
     cast.ready();

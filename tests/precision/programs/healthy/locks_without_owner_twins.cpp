@@ -7,10 +7,10 @@
    (google/sanitizers#814).
 
 Truth: {"expect": "healthy", "flags": ["-Wl,--no-as-needed", "-lgomp"],
-        "builds": ["-O0", "-O1 -DSPIN -DTWO", "-O2 -fPIE -pie -s -DTWO", "-O3 -flto -s",
-                   "-O2 -DSPIN -DAPART -s", "-O2 -DSPIN -fno-pie -no-pie -s", "-O0 -DSPIN",
+        "builds": ["-O1 -DSPIN -DTWO", "-O2 -fPIE -pie -s -DTWO", "-O3 -flto -s", "-O2 -DSPIN -DAPART -s",
                    "clang -O0", "clang -O2 -DSPIN -fPIE -pie -s -DTWO"],
-        "long": ["clang -O0 -DSPIN -DTWO", "clang -O1", "clang -O2 -DTWO", "-O2 -DAPART", "clang -O3 -DSPIN -fno-pie -no-pie",
+        "long": ["-O0", "-O0 -DSPIN", "-O2 -DSPIN -fno-pie -no-pie -s",
+                 "clang -O0 -DSPIN -DTWO", "clang -O1", "clang -O2 -DTWO", "-O2 -DAPART", "clang -O3 -DSPIN -fno-pie -no-pie",
                  "clang -Os -s"]} */
 #include <omp.h>
 #include <pthread.h>

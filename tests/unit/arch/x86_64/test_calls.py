@@ -89,7 +89,16 @@ def test_unresolved_slot(code: bytes, index: int | None) -> None:
     (b"\x87\x07", True), (b"\x86\x0b", True), (b"\x48\x87\x45\xf8", True), (b"\xf0\x0f\xb1\x0f", True),
     (b"\xf0\x0f\xb0\x0f", True), (b"\x87\xc3", False), (NOP + b"\x48\x89\xc7", False)])
 def test_may_exchange(code: bytes, may: bool) -> None:
-    assert may_exchange(code) == may
+    assert may_exchange(code, computes=False) == may
+
+
+@pytest.mark.parametrize("code", [
+    b"\xf0\x0f\xc1\x0f", b"\xf0\xff\x0f", b"\xf0\x48\xff\x0f", b"\xf0\x83\x2f\x01", b"\xf0\x01\x37",
+    b"\xf0\x66\x09\x37", b"\xf0\x0f\xba\x2f\x1f"])
+def test_instruction_that_computes_the_new_value_may_exchange(code: bytes) -> None:
+    assert may_exchange(code, computes=True)
+    assert not may_exchange(code, computes=False)
+    assert not may_exchange(code[1:], computes=True)
 
 
 @pytest.mark.parametrize(("code", "may"), [(b"\xc3", True), (NOP + b"\xc2\x08\0", True), (b"\x0f\x0b", False)])

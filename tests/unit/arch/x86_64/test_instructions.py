@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from gdbext.arch.protocol import Access
+from gdbext.arch.protocol import Access, Exchange
 from gdbext.arch.x86_64.instructions import Instruction, MemoryOperand, canonical, parse
 from gdbext.arch.x86_64.registers import ARGUMENTS, CALLEE_SAVED, CALLER_SAVED, GENERAL
 from tests.support import combinations
@@ -280,6 +280,25 @@ def test_alignment(text: str, aligned: int | None) -> None:
     assert one(text).alignment == aligned
 
 
+PLACE = MemoryOperand(None, 0, "rdi")
+
+
+@pytest.mark.parametrize(("text", "expected"), [
+    ("xchg %al,(%rdi)", Exchange("exchanges", PLACE, 1, "rax", "rax", part="al")),
+    ("lock cmpxchg %ecx,(%rdi)", Exchange("compares", PLACE, 4, "rcx", "rax", part="ecx")),
+    ("lock xadd %rsi,(%rdi)", Exchange("adds", PLACE, 8, "rsi", "rsi", part="rsi")),
+    ("lock decl (%rdi)", Exchange("adds", PLACE, 4, added=-1)),
+    ("lock incw (%rdi)", Exchange("adds", PLACE, 2, added=1)),
+    ("lock subq $0x10,(%rdi)", Exchange("adds", PLACE, 8, added=-16)),
+    ("lock add %ecx,(%rdi)", Exchange("computes", PLACE, 4)),
+    ("lock orb $0x2,(%rdi)", Exchange("computes", PLACE, 1)),
+    ("lock btsl $0x3,(%rdi)", Exchange("computes", PLACE, 4)),
+    ("cmpxchg %ecx,(%rdi)", None), ("xadd %ecx,(%rdi)", None), ("decl (%rdi)", None), ("xchg %eax,%ecx", None),
+])
+def test_exchange(text: str, expected: Exchange | None) -> None:
+    assert one(text).exchange == expected
+
+
 # -- registers -----------------------------------------------------------------------------------------------------
 
 @pytest.mark.parametrize(("text", "written"), [
@@ -476,3 +495,13 @@ def test_operands_and_accesses_agree_with_capstone(rows: list[Row]) -> None:
         compared += 1
     assert decoded > 0.95 * len(rows) / 2
     assert compared > 0.1 * decoded
+
+
+@pytest.mark.parametrize(("text", "expected"), [
+    ("mov %rdi,%rsi", {"rdi"}), ("mov (%rdi,%rcx,8),%rsi", {"rdi", "rcx"}), ("add %rdi,%rsi", {"rdi", "rsi"}),
+    ("mov %edi,%esi", set()), ("sets %dl", set()), ("xor %rdx,%rdx", set()), ("movslq %edi,%rsi", set()),
+    ("call *%rdx", {"rdx"}), ("push %rdx", {"rdx"}), ("cmove %rdi,%rsi", {"rdi", "rsi"}), ("mov $0x1,%rsi", set()),
+    ("lock cmpxchg %rsi,(%rdi)", {"rsi", "rdi"}),
+])
+def test_registers_that_are_read_whole(text: str, expected: set[str]) -> None:
+    assert parse(0, 4, text).read == expected

@@ -5,9 +5,9 @@ import time
 
 import pytest
 
-from gdbext.arch.protocol import Origin
+from gdbext.arch.protocol import Change, Origin
 from gdbext.arch.x86_64.instructions import Instruction, parse
-from gdbext.arch.x86_64.origins import origin
+from gdbext.arch.x86_64.origins import change, origin
 
 AT, SIZE = 0x5555_5555_5000, 4
 
@@ -164,3 +164,24 @@ def test_origin_in_code_full_of_jumps_is_quick() -> None:
     assert found is not None
     assert found.kind == "loaded"
     assert found.certain
+
+
+@pytest.mark.parametrize(("text", "expected"), [
+    ("lea 0x1(%rax),%ecx", Change(1)),
+    ("mov %eax,%ecx\ninc %ecx\nadd $0x2,%ecx", Change(3)),
+    ("mov %eax,%ecx\nsub $0x1,%ecx", Change(0xFFFFFFFF)),
+    ("mov %rax,%rdx\nlea 0x8(%rdx),%ecx", Change(8)),
+    ("mov %eax,%ecx\nor $0x3,%ecx\nor %r8d,%ecx", Change(ones=0x13)),
+    ("mov %eax,%ecx\nor %r8d,%ecx\nmov $0x10,%r8d", Change()),  # other bits were set before
+    ("mov %eax,%ecx", Change()),
+    ("mov %eax,%ecx\nor $0x1,%ecx\nadd $0x1,%ecx", None),
+    ("mov %eax,%ecx\nor $0x1,%cl", None),  # a part
+    ("mov %al,%cl", None),
+    ("lea 0x1(%rax,%rdx,1),%ecx", None),
+    ("lea 0x1(%rax),%ecx\nmov (%rdi),%ecx", None),
+    ("lea 0x1(%rax),%ecx\nmov (%rdi),%eax", None),
+    ("lea 0x1(%rdx),%ecx", None),
+    ("nop", None),
+])
+def test_change_of_one_value_into_another(text: str, expected: Change | None) -> None:
+    assert change(code(text), "rax", "rcx", 32, {"r8": 0x10}) == expected

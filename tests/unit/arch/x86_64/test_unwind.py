@@ -100,13 +100,44 @@ def test_call_frame_instructions(program: bytes, offset: int, expected: Rule) ->
     assert Frames(program).rule(offset) == expected
 
 
+#: As gcc describes a function that aligns its stack: the CFA is stored below rbp, and registers are saved near it.
+ALIGNED = b"\x10\x06\x02\x76\x00" + b"\x0f\x03\x76\x58\x06" + b"\x10\x0c\x02\x76\x78"
+
+
+def test_rule_of_a_function_that_aligns_its_stack() -> None:
+    assert Frames(ALIGNED).rule() == Rule(True, 8, -8, None, cfa_at=-40, near_rbp=(("rbp", 0), ("r12", -8)))
+
+
+def test_frames_beyond_a_function_that_aligns_its_stack() -> None:
+    frames = Frames(ALIGNED, FRAME_POINTER)
+    rbp, cfa = STACK + 0x100, STACK + 0x158
+    caller, outer_rbp, outer = TEXT + 0x180, STACK + 0x200, TEXT + 0x1F0
+    frames.memory.map(STACK, bytes(0x300))
+    for at, word in ((rbp - 40, cfa), (rbp, outer_rbp), (rbp - 8, 12), (cfa - 8, caller), (outer_rbp, 0),
+                     (outer_rbp + 8, outer)):
+        frames.memory.write(at, word.to_bytes(8, "little"))
+    registers = {"rip": TEXT + 0x10, "rsp": STACK + 0x40, "rbp": rbp, "r12": 5}
+    assert frames.unwinder.walk(registers, 3)[0] == [
+        (TEXT + 0x10, STACK + 0x40), (caller, cfa), (outer, outer_rbp + 16)]
+    assert frames.unwinder.frame_registers(registers, 1) == {"rip": caller, "rsp": cfa, "rbp": outer_rbp, "r12": 12}
+    # a damaged rbp leads nowhere
+    for wrong in (0, 8, STACK - 0x1000, 1 << 63, (1 << 64) - 1):
+        assert frames.unwinder.walk({**registers, "rbp": wrong}, 3)[0] == [(TEXT + 0x10, STACK + 0x40)]
+        assert frames.unwinder.frame_registers({**registers, "rbp": wrong}, 1) == {}
+
+
 @pytest.mark.parametrize("program", [
+    b"\x10\x06\x02\x76\x00\x0f\x02\x76\x58", b"\x10\x06\x02\x76\x08\x0f\x03\x76\x58\x06",
+    b"\x0f\x03\x76\x58\x06", b"\x10\x06\x02\x76\x00\x0f\x04\x76\x58\x06\x06", b"\x0f\x01\x06",
+    b"\x0f\x00", b"\x16\x06\x02\x76\x00\x0f\x03\x76\x58\x06",
     b"\x0f\x02\x77\x08", b"\x0d\x03", b"\x10\x06\x02\x77\x00", b"\x09\x06\x03", b"\x09\x10\x03", b"\x08\x10",
     b"\x10\x10\x02\x77\x00", b"\x01" + bytes(8), b"\x2d", b"\x3f", b"\x0b", b"\x0a" * 100, b"\x0e", b"\x0f\x7f\x77",
     b"\x0e" + b"\xff" * 12 + b"\x01",
-], ids=["CFA expression", "CFA of rbx", "rbp expression", "rbp in a register", "return address in a register",
-        "return address unchanged", "return address expression", "set_loc", "window_save", "unknown", "restore without",
-        "remember without end", "ends early", "expression ends early", "endless LEB128"])
+], ids=["CFA near rbp that is not stored", "rbp saved elsewhere", "rbp not saved", "CFA stored twice",
+        "CFA stored nowhere", "empty expression", "value of rbp", "CFA expression", "CFA of rbx", "rbp expression",
+        "rbp in a register", "return address in a register", "return address unchanged",
+        "return address expression", "set_loc", "window_save", "unknown", "restore without", "remember without end",
+        "ends early", "expression ends early", "endless LEB128"])
 def test_call_frame_instructions_of_unusual_frames_raise(program: bytes) -> None:
     # padded at the start, so that the record ends with the program and padding completes no operand
     program = bytes(-(len(program) + 17) % 8) + program

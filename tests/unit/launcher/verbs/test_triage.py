@@ -14,6 +14,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -112,7 +113,8 @@ class Snapshots:
 
 
 def answer(name: str, made: dict[str, Any] | None = None) -> Snapshot:
-    return Snapshot(name, made or document(healthy()), Safe("text"), NOTHING, None, 0.1, None, None, 0)
+    line = json.dumps(made or document(healthy())).encode()
+    return Snapshot(name, line, Safe("text"), NOTHING, None, 0.1, None, None, 0)
 
 
 def failure(name: str, status: int = 3) -> Snapshot:
@@ -206,7 +208,7 @@ def test_state_directory_that_cannot_be_made_is_an_error(folder: Path, snapshots
 def test_incomplete_snapshot_is_listed_as_such(folder: Path, snapshots: Snapshots,
                                                capsys: pytest.CaptureFixture[str]) -> None:
     snapshots.answers = {
-        "cores/a": lambda name: Snapshot(name, document(healthy()), NOTHING, NOTHING, None, 0.1, "cut off", None, 3)}
+        "cores/a": lambda name: replace(answer(name), problem="cut off", status=3)}
     assert cli.main(["triage", "cores/a", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["incomplete"] == [{"target": "cores/a", "problem": "cut off", "hint": None}]

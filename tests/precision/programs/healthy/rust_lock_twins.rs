@@ -1,16 +1,22 @@
-/* Functions that look as if they held a mutex of Rust's standard library, while they wait for a mutex that the thread
-   has that waits for it. Each stands for a way in which a guard comes to an end that its function does not show: dropped by a callee
-   that gets it in registers, in a box, in an option or a vector, through a reference to a closure or a trait object, by
-   a panic, by an assignment, by another function after a callee has stored it, or by a callee that has not returned
-   yet or has jumped to another function; or it was never there, since the try has failed, or another mutex was meant. Clippy
-   has lints for guards that live longer or shorter than they seem to: let_underscore_lock, significant_drop_tightening.
+/* Functions that look as if they held a lock of Rust's standard library, while they wait for a mutex that the thread has
+   that waits for it: a `Mutex`, with "--cfg written" a `RwLock` for writing, with "--cfg read" one for reading. Each
+   stands for a way in which a guard comes to an end that its function does not show: dropped by a callee that gets it in
+   registers, in a box, in an option or a vector, through a reference to a closure or a trait object, by a panic, by an
+   assignment, as a part of what was moved, as one of two guards, by another function after a callee has stored it, or by a callee that has not returned yet or has jumped
+   to another function; or it was never there, since the try has failed, or another lock was meant. Clippy has lints for
+   guards that live longer or shorter than they seem to: let_underscore_lock, significant_drop_tightening.
 
    The holder is another thread, which sleeps for a while.
 
-Truth: {"expect": "healthy", "builds": ["-Copt-level=1", "-Copt-level=2 -Cstrip=symbols",
-                                        "-Copt-level=3 -Clto=fat -Ccodegen-units=1 -Cstrip=symbols"],
-        "long": ["-Copt-level=0", "-Copt-level=2", "-Copt-level=3", "-Copt-level=s", "-Copt-level=z -Cstrip=symbols",
-                 "-Copt-level=3 -Crelocation-model=static", "-Copt-level=2 -Cinline-threshold=0"]} */
+Truth: {"expect": "healthy", "builds": ["-Copt-level=1",
+                                        "-Copt-level=3 -Clto=fat -Ccodegen-units=1 -Cstrip=symbols",
+                                        "-Copt-level=2 -Cstrip=symbols --cfg written",
+                                        "-Copt-level=3 -Cpanic=unwind --cfg read"],
+        "long": ["-Copt-level=0", "-Copt-level=2", "-Copt-level=2 -Cstrip=symbols", "-Copt-level=3", "-Copt-level=s", "-Copt-level=z -Cstrip=symbols",
+                 "-Copt-level=3 -Crelocation-model=static", "-Copt-level=2 -Cinline-threshold=0",
+                 "-Copt-level=0 --cfg written", "-Copt-level=1 --cfg written", "-Copt-level=s --cfg written",
+                 "-Copt-level=3 -Clto=fat -Ccodegen-units=1 -Cstrip=symbols --cfg written", "-Copt-level=1 --cfg read",
+                 "-Copt-level=2 -Cstrip=symbols --cfg read"]} */
 #[path = "../scene.rs"]
 mod scene;
 
@@ -19,11 +25,24 @@ use std::cell::UnsafeCell;
 use std::hint::black_box;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
+#[cfg(not(any(written, read)))]
+use std::sync::{Mutex as Lock, MutexGuard};
+#[cfg(any(written, read))]
+use std::sync::RwLock as Lock;
+#[cfg(read)]
+use std::sync::RwLockReadGuard;
+#[cfg(written)]
+use std::sync::RwLockWriteGuard;
 use std::thread;
 use std::time::Duration;
 
+#[cfg(not(any(written, read)))]
 type Guard<'a> = MutexGuard<'a, u64>;
+#[cfg(written)]
+type Guard<'a> = RwLockWriteGuard<'a, u64>;
+#[cfg(read)]
+type Guard<'a> = RwLockReadGuard<'a, u64>;
 
 /// A mutex of the C library, which records its owner.
 #[derive(Default)]
@@ -47,21 +66,59 @@ impl Recorded {
 }
 
 struct Table {
-    first: Mutex<u64>,
+    first: Lock<u64>,
     commit: Recorded,
-    lock: Mutex<u64>,
-    other: Mutex<u64>,
-    many: [Mutex<u64>; 4],
-    own: [Mutex<u64>; 4],
+    lock: Lock<u64>,
+    other: Lock<u64>,
+    many: [Lock<u64>; 4],
+    own: [Lock<u64>; 4],
     phase: AtomicUsize,
     arrived: AtomicUsize,
     left: AtomicUsize,
     has_taken: AtomicBool,
 }
 
-fn lock(mutex: &Mutex<u64>) -> Guard<'_> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+#[cfg(not(any(written, read)))]
+mod of_kind {
+    use super::*;
+
+    pub fn lock(lock: &Lock<u64>) -> Guard<'_> {
+        lock.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn is_locked(lock: &Lock<u64>) -> bool {
+        lock.try_lock().is_err()
+    }
+
+    /// Waits for the holder.
+    pub fn want(lock: &Lock<u64>) {
+        drop(lock.lock());
+    }
 }
+
+#[cfg(any(written, read))]
+mod of_kind {
+    use super::*;
+
+    pub fn lock(lock: &Lock<u64>) -> Guard<'_> {
+        #[cfg(written)]
+        let taken = lock.write();
+        #[cfg(read)]
+        let taken = lock.read();
+        taken.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn is_locked(lock: &Lock<u64>) -> bool {
+        lock.try_write().is_err()
+    }
+
+    /// Waits for the holder.
+    pub fn want(lock: &Lock<u64>) {
+        drop(lock.write());
+    }
+}
+
+use of_kind::{is_locked, lock, want};
 
 /// Waits for the writer, as each of these functions does in the end.
 #[inline(never)]
@@ -74,7 +131,7 @@ fn commit(of: &Table) -> u64 {
 
 #[inline(never)]
 fn passed_on(of: &Table) -> u64 {
-    let address = black_box(&of.lock) as *const Mutex<u64> as u64;
+    let address = black_box(&of.lock) as *const Lock<u64> as u64;
     commit(of) + address
 }
 
@@ -144,10 +201,10 @@ impl Handler for Plain {
 struct Other(u64);
 
 impl Handler for Other {
-    fn handle(&self, mut guard: Guard) -> u64 {
-        *guard += self.0;
+    fn handle(&self, guard: Guard) -> u64 {
+        let value = *guard;
         drop(guard);
-        self.0
+        value ^ self.0
     }
 
     fn take(&self, guard: &mut Option<Guard>) -> u64 {
@@ -227,9 +284,8 @@ fn by_assignment(of: &Table) -> u64 {
     let mut guard = lock(&of.lock);
     let value = *guard;
     guard = lock(&of.other);
-    *guard += value;
-    // the other mutex is for this function only
-    commit(of) + *guard
+    // the other lock is for this function only
+    commit(of) + *guard + value
 }
 
 #[inline(never)]
@@ -257,8 +313,7 @@ fn by_panic(of: &Table) -> u64 {
 fn tried(of: &Table) -> u64 {
     let guard = lock(&of.lock);
     // fails, as this thread has it
-    let second = of.lock.try_lock();
-    let failed = second.is_err();
+    let failed = is_locked(&of.lock);
     drop(guard);
     commit(of) + u64::from(failed)
 }
@@ -381,7 +436,120 @@ fn by_slot_of_reference(of: &Table) -> u64 {
     result
 }
 
-const FUNCTIONS: [(&str, fn(&Table) -> u64); 22] = [
+#[inline(never)]
+fn peek(guard: &Option<Guard>) -> u64 {
+    guard.as_ref().map_or(0, |guard| **guard)
+}
+
+#[inline(never)]
+fn peeked(of: &Table) -> u64 {
+    let handler = handler();
+    let mut guard = Some(lock(&of.lock));
+    let mut value = peek(&guard);
+    value += handler.take(&mut guard);
+    let result = commit(of) + value;
+    drop(guard);
+    result
+}
+
+#[inline(never)]
+fn wrap<'a>(guard: Guard<'a>, seen: u64) -> (u64, u64, Option<Guard<'a>>) {
+    (seen, seen ^ 5, Some(guard))
+}
+
+#[inline(never)]
+fn wrapped(of: &Table) -> u64 {
+    let handler = handler();
+    let mut holder = wrap(lock(&of.lock), of.own.len() as u64);
+    let value = handler.take(&mut holder.2);
+    let result = commit(of) + value + holder.0 + holder.1;
+    drop(holder);
+    result
+}
+
+#[inline(never)]
+fn chosen(of: &Table) -> u64 {
+    let handler = handler();
+    let one = lock(&of.lock);
+    let two = lock(&of.own[0]);
+    let (first, second) = if black_box(true) { (one, two) } else { (two, one) };
+    let value = handler.handle(first);
+    let result = commit(of) + value;
+    drop(second);
+    result
+}
+
+#[inline(never)]
+fn pass_through<'a>(guard: Guard<'a>, n: &mut u64) -> Guard<'a> {
+    *n += *guard;
+    if black_box(*n > 0) {
+        *n += 1;
+    }
+    guard
+}
+
+#[inline(never)]
+fn passed_through(of: &Table) -> u64 {
+    let handler = handler();
+    let mut n = 0;
+    let guard = pass_through(lock(&of.lock), &mut n);
+    let value = handler.handle(guard);
+    commit(of) + value + n
+}
+
+struct Large<'a> {
+    before: [u64; 40],
+    guard: Option<Guard<'a>>,
+    after: [u64; 40],
+}
+
+#[inline(never)]
+fn forward_large(handler: &dyn Handler, large: &mut Large) -> u64 {
+    handler.take(&mut large.guard) + large.before[3]
+}
+
+#[inline(never)]
+fn moved(of: &Table) -> u64 {
+    let handler = handler();
+    let large = Large { before: [1; 40], guard: Some(lock(&of.lock)), after: [2; 40] };
+    black_box(&large.before);
+    let mut other = black_box(large);
+    let value = forward_large(&*handler, &mut other);
+    let result = commit(of) + value + other.after[2];
+    drop(other);
+    result
+}
+
+#[inline(never)]
+fn by_nested_closure(of: &Table) -> u64 {
+    let mut guard = Some(lock(&of.lock));
+    let mut inner = || guard.take().map_or(0, |guard| *guard);
+    let mut outer = || inner() + 1;
+    let mut outmost = || outer() + 1;
+    let run: &mut dyn FnMut() -> u64 = black_box(&mut outmost);
+    let value = run();
+    let result = commit(of) + value;
+    drop(guard);
+    result
+}
+
+fn keep_run<'a>(run: Box<dyn FnOnce() -> u64 + 'a>) -> Box<dyn FnOnce() -> u64 + 'a> {
+    black_box(run)
+}
+
+#[inline(never)]
+fn by_closure_of_reference(of: &Table) -> u64 {
+    let mut guard = Some(lock(&of.lock));
+    let value = {
+        let run = keep_run(Box::new(|| guard.take().map_or(0, |guard| *guard)));
+        run()
+    };
+    let result = commit(of) + value;
+    drop(guard);
+    result
+}
+
+const FUNCTIONS: [(&str, fn(&Table) -> u64); 29] = [
     ("passed on", passed_on),
     ("dropped", dropped),
     ("by callee", by_callee),
@@ -404,6 +572,13 @@ const FUNCTIONS: [(&str, fn(&Table) -> u64); 22] = [
     ("inside jump", inside_jump),
     ("by slot", by_slot),
     ("by slot of reference", by_slot_of_reference),
+    ("peeked", peeked),
+    ("wrapped", wrapped),
+    ("chosen", chosen),
+    ("passed through", passed_through),
+    ("moved", moved),
+    ("by nested closure", by_nested_closure),
+    ("by closure of reference", by_closure_of_reference),
 ];
 
 /// Wait for a condition; false if the program ends first.
@@ -453,7 +628,7 @@ fn write(of: &Table) {
         of.phase.store(4 * round + 2, Ordering::Release);
         until(of, |of| of.has_taken.swap(false, Ordering::AcqRel));
         of.phase.store(4 * round + 3, Ordering::Release);
-        *lock(&of.lock) += 1;
+        want(&of.lock);
         of.commit.unlock();
         until(of, |of| of.left.load(Ordering::Acquire) == FUNCTIONS.len());
         round += 1;
@@ -462,14 +637,14 @@ fn write(of: &Table) {
 }
 
 fn main() {
-    let mutexes = || Mutex::new(1);
+    let locks = || Lock::new(1);
     let table = Arc::new(Table {
-        first: mutexes(),
+        first: locks(),
         commit: Recorded::default(),
-        lock: mutexes(),
-        other: mutexes(),
-        many: [mutexes(), mutexes(), mutexes(), mutexes()],
-        own: [mutexes(), mutexes(), mutexes(), mutexes()],
+        lock: locks(),
+        other: locks(),
+        many: [locks(), locks(), locks(), locks()],
+        own: [locks(), locks(), locks(), locks()],
         phase: AtomicUsize::new(0),
         arrived: AtomicUsize::new(0),
         left: AtomicUsize::new(0),

