@@ -11,7 +11,7 @@ import pytest
 
 from gdbext.direct.process import Changes, ProcessTarget, Way
 from gdbext.direct.tasks import Task, read_tasks
-from gdbext.inferior.cache import read_available
+from gdbext.inferior.cache import PAGE, read_available
 
 BURNING = "print('ready', flush=True)\nwhile True: pass"
 SLEEPING = "import sys, time\nprint('ready', flush=True)\nsys.stdin.read()\ntime.sleep(1000)"
@@ -191,10 +191,14 @@ def test_thread_that_has_run_and_is_where_it_was_has_not_moved() -> None:
 
 
 def read_all(target: ProcessTarget) -> None:
-    """Read the first MiB of each region that may change."""
+    """Read the first MiB of each region that may change, page by page.
+
+    The pages of a long range, which is read past the cache, count as changed together.
+    """
     for region in target.regions():
         if region.allows("w"):
-            read_available(target.memory, region.start, min(region.end - region.start, 1 << 20))
+            for address in range(region.start, min(region.end, region.start + (1 << 20)), PAGE):
+                read_available(target.memory, address, PAGE)
 
 
 def send_line(process: subprocess.Popen[str]) -> None:
