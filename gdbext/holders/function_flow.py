@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+import heapq
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from gdbext.arch.protocol import Instruction, MemoryOperand
@@ -63,8 +64,12 @@ class Function:
         self._parts: list[tuple[int, int]] = []
         #: Possible jump tables: the addresses that the code computes.
         self._tables: set[int] = set()
+        #: The blocks that a jump through a table leads to, by the address of the jump.
+        self._cases_of: dict[int, set[int]] = {}
         self._states: dict[int, State] = {}
-        self._work: set[int] = set()
+        #: The blocks whose states have changed, with their places in the order; a block may be there twice.
+        self._work: list[tuple[int, int]] = []
+        self._order: dict[int, int] = {}
         #: Recorded after all states are settled: the states at the exits.
         self._settled = False
         self._exits: list[State] = []
@@ -125,12 +130,15 @@ class Function:
 
     def _compute_states(self) -> None:
         rounds = 0
+        self._order = {}
         self._states = {self._start: State.at_entry(self._flow.cpu)}
-        self._work = {self._start}
+        self._work = []
+        self._put(self._start)
         while True:
             while self._work:
-                address = min(self._work)
-                self._work.remove(address)
+                place, address = heapq.heappop(self._work)
+                if self._work[:1] == [(place, address)]:
+                    continue
                 rounds += 1
                 if rounds > _MAX_ROUNDS * len(self._leaders):
                     raise TooLarge("the analysis does not end")
@@ -143,7 +151,44 @@ class Function:
                 return
             self._leaders.add(hidden)
             self._states[hidden] = State(self._flow.cpu, {}, self._states[self._start].bases)
-            self._work.add(hidden)
+            self._put(hidden)
+
+    def _put(self, block: int) -> None:
+        """Have a block followed, after those that lead to it without a loop: its state is then known sooner."""
+        if block not in self._order:
+            self._sort(block)
+        heapq.heappush(self._work, (self._order[block], block))
+
+    def _sort(self, first: int) -> None:
+        """Give a block, and all that it leads to, places in the order; those that have one keep it."""
+        after: list[int] = []
+        seen = {first}
+        path = [(first, self._following(first))]
+        while path:
+            block, left = path[-1]
+            following = next((each for each in left if each not in seen and each not in self._order), None)
+            if following is None:
+                after.append(block)
+                path.pop()
+            else:
+                seen.add(following)
+                path.append((following, self._following(following)))
+        place = len(self._order)
+        self._order.update((block, place + i) for i, block in enumerate(reversed(after)))
+
+    def _following(self, block: int) -> Iterator[int]:
+        """The blocks that a block leads to, the last one first."""
+        at = block
+        while at in self._code:
+            instruction = self._code[at]
+            next_block = instruction.next_address
+            if not instruction.falls_through or instruction.kind == "jump" or next_block in self._leaders:
+                target = instruction.jump_target
+                found = {*self._cases_of.get(at, ()), *((target,) if target is not None else ()),
+                         *((next_block,) if instruction.falls_through else ())}
+                return iter(sorted(found, reverse=True))
+            at = next_block
+        return iter(())
 
     def _hidden(self) -> int | None:
         """The first instruction that no path leads to, also counting paths that are never taken."""
@@ -191,7 +236,7 @@ class Function:
         met = meet(address, known, state)
         if known is None or met is not known and not met.is_same(known):
             self._states[address] = met
-            self._work.add(address)
+            self._put(address)
 
     def _straight(self, address: int) -> list[Instruction]:
         """The instructions that always run directly before that at an address, a few of them."""
@@ -363,6 +408,7 @@ class Function:
             for table in known & self._tables:
                 targets.update(self._entries(functools.partial(self._flow.table_entry, table), count))
         self._targets |= targets
+        self._cases_of[instruction.address] = targets
         for target in targets:
             self._leaders.add(target)
             self._reach(target, state)

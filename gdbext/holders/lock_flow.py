@@ -350,7 +350,8 @@ class LockFlow:
         return found[0] != target or not self.code.starts_function(target) or any(
             start < at < end for at in self.calls(*found)[1] for start, end in parts)
 
-    def instructions(self, start: int, end: int) -> list[Instruction]:
+    @remembered
+    def instructions(self, start: int, end: int) -> Sequence[Instruction]:
         """The instructions of a piece of code.
 
         :raises GdbextError: it is too large or not readable.

@@ -230,7 +230,7 @@ class State:
     @property
     def locks(self) -> Collection[Value]:
         """The locks that are held, or whose acquisition may have failed."""
-        return {*self.held, *(lock for lock, _ in self.attempts.values())}
+        return {*self.held, *[lock for lock, _ in self.attempts.values()]} if self.attempts else self.held.keys()
 
     def followed(self, values: Iterable[Value | None]) -> frozenset[Value]:
         """The locks, and the addresses in the function's own frame, that values may be."""
