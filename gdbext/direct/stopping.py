@@ -28,8 +28,8 @@ _WALL = 0x40000000
 _SECONDS = 0.5
 #: The time between two waits for ended threads, in seconds: at least, and for each thread, because waiting takes time.
 _REAP_EVERY, _REAP_EACH = 0.002, 0.00002
-#: How often a thread that we may not stop is tried, and the time between two tries, times their number, in seconds.
-_TRIES, _BETWEEN_TRIES = 4, 0.001
+#: How often a thread that we may not stop is tried, and the time after the first try, in seconds; it doubles each time.
+_TRIES, _BETWEEN_TRIES = 8, 0.001
 #: Most bytes of a register set.
 _MOST_BYTES = 1 << 12
 
@@ -173,7 +173,7 @@ class StoppedThreads:
                     return
                 if number != errno.EPERM:
                     break
-                time.sleep(_BETWEEN_TRIES * again)
+                time.sleep(_BETWEEN_TRIES * 2 ** again)
             if number:
                 raise PermissionError(number, os.strerror(number))
             self._seized.add(tid)
