@@ -270,6 +270,8 @@ class ProvenHolders:
         module = self._code.module(pc)
         if module is None or not self._may_acquire(functions, module):
             return None
+        if functions.are_inlined and self._is_acquiring(functions, native, index):
+            return None
         if index and self._ends(functions, native, index):
             return None
         flow, entered = functions.flow, self._entered(native, index)
