@@ -25,13 +25,15 @@ class Call:
     """A function of a pair.
 
     `argument` is the index of the argument that points to the lock, None if there is only one such lock in the library.
-    With `after_attempt`, code calls it only if an atomic instruction has not acquired the lock.
+    It points to a place in the lock, `offset` bytes after its start. With `after_attempt`, code calls it only if an
+    atomic instruction has not acquired the lock.
     """
 
     name: str
     argument: int | None = 0
     succeeds: Success = "always"
     after_attempt: bool = False
+    offset: int = 0
 
 
 @record
@@ -154,6 +156,16 @@ PAIRS: Final[Mapping[LockKind, Pairs]] = {
                 "7CondVar10WaitCommonEPNS_5MutexENS_24synchronization_internal13KernelTimeoutE", argument=1),
         inlined=Inlined(8, frozenset(), frozenset(("compares",))),
         versioned=re.compile(r"absl::(\w+)::(?:Mutex|CondVar)::")),
+    # Boost 1.74 boost/thread/pthread/shared_mutex.hpp. All of it is in the header, so the compiler may inline a
+    # release: each locks and unlocks the pthread mutex that protects the state and comes after it
+    "boost-shared-mutex": Pairs(
+        _calls("_ZN5boost12shared_mutex4lockEv _ZN5boost12shared_mutex11lock_sharedEv "
+               "_ZN5boost12shared_mutex12lock_upgradeEv _ZN5boost12shared_mutex23unlock_upgrade_and_lockEv")
+        + _calls("_ZN5boost12shared_mutex8try_lockEv _ZN5boost12shared_mutex15try_lock_sharedEv "
+                 "_ZN5boost12shared_mutex16try_lock_upgradeEv", "not zero"),
+        (*_calls("_ZN5boost12shared_mutex6unlockEv _ZN5boost12shared_mutex13unlock_sharedEv "
+                 "_ZN5boost12shared_mutex14unlock_upgradeEv"), Call("pthread_mutex_unlock", offset=8)),
+        inlined=Inlined(8, frozenset(), frozenset())),
     # Itanium C++ ABI 3.3.3: the result is 1 if this thread is to run the initialiser
     "static-guard": Pairs(
         _calls("__cxa_guard_acquire", "not zero"), _calls("__cxa_guard_release __cxa_guard_abort")),

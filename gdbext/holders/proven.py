@@ -232,7 +232,7 @@ class ProvenHolders:
     def _lock(self, call: Call, module: Module) -> Value:
         if call.argument is None:
             return Value((ONLY, module.path), 0)
-        return entry(self._code.cpu.ARGUMENTS[call.argument])
+        return entry(self._code.cpu.ARGUMENTS[call.argument]).plus(-call.offset)
 
     def _addresses(self, calls: Sequence[Call], namespace: str | None) -> dict[int, tuple[Call, Module]]:
         found: dict[int, tuple[Call, Module]] = {}

@@ -148,8 +148,8 @@ KINDS: Mapping[LockKind, Kind] = {
         "none: any thread may signal it, or make the condition of `absl::Mutex::Await` true", name="absl::CondVar",
         wait_for="any", no_owner="condvar-has-no-owner", is_event=True, own_threads_only=True),
     "boost-shared-mutex": Kind(
-        "not recorded: readers are only counted; candidates only", name="boost::shared_mutex", has_readers=True,
-        own_threads_only=True),
+        "not recorded, readers are counted: derived where the machine code of a thread proves it, candidates otherwise",
+        name="boost::shared_mutex", has_readers=True, own_threads_only=True),
     "qt-mutex": Kind(
         "derived where the machine code of a thread proves it, or inside a `with QMutexLocker` block of it; "
         "candidates otherwise", name="QMutex",

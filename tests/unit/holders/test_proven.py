@@ -18,12 +18,12 @@ from tests.support.fake_target import APP_DATA, APP_TEXT, DRIVER_TEXT, FakeTarge
 
 FUNCTION, WORK, LIBC = DRIVER_TEXT + 0x200, DRIVER_TEXT + 0x600, DRIVER_TEXT + 0x10_0000
 LINKS = DRIVER_TEXT + 0x800
-FUNCTIONS = {"pthread_rwlock_rdlock": 0x800, "pthread_rwlock_unlock": 0x900}
-#: Another library, with functions of Abseil as Debian 12 names them.
+FUNCTIONS = {"pthread_rwlock_rdlock": 0x800, "pthread_rwlock_unlock": 0x900, "pthread_mutex_unlock": 0xA00}
+#: Another library, with functions of Abseil as Debian 12 names them, and one of Boost.
 ABSL = DRIVER_TEXT + 0x20_0000
 LOCK_ABSL, UNLOCK_ABSL = "_ZN4absl7debian35Mutex4LockEv", "_ZN4absl7debian35Mutex6UnlockEv"
-WAIT_ABSL = "_ZN4absl7debian37CondVar4WaitEPNS0_5MutexE"
-ABSL_FUNCTIONS = {LOCK_ABSL: 0x800, UNLOCK_ABSL: 0x900, WAIT_ABSL: 0xA00}
+WAIT_ABSL, LOCK_BOOST = "_ZN4absl7debian37CondVar4WaitEPNS0_5MutexE", "_ZN5boost12shared_mutex4lockEv"
+ABSL_FUNCTIONS = {LOCK_ABSL: 0x800, UNLOCK_ABSL: 0x900, WAIT_ABSL: 0xA00, LOCK_BOOST: 0xB00}
 ADDRESSES = {**{name: LIBC + offset for name, offset in FUNCTIONS.items()},
              **{name: ABSL + offset for name, offset in ABSL_FUNCTIONS.items()}}
 LOCK, STEP = 0x40_4100, 8
@@ -261,3 +261,16 @@ def test_namespace_is_that_of_a_function_in_which_the_thread_waits(
     native = [(pc, 0) for pc in pcs]
     assert proven.namespace_of("absl-mutex", native) == namespace
     assert proven.namespace_of("rwlock", native) is None
+
+
+@pytest.mark.parametrize(("argument", "is_held"), [
+    ("lea 0x8(%rbx),%rdi", False),  # a release that the compiler has inlined unlocks the mutex inside
+    ("lea 0x138(%rbx),%rdi", True),  # a mutex in the same object
+    (f"mov ${VARIABLE:#x},%edi", True),
+    (f"mov ${LOCK + 8:#x},%edi", False),
+    ("mov %rsi,%rdi", False),
+])
+def test_shared_mutex_of_boost_is_held_until_its_inner_mutex_is_unlocked(argument: str, is_held: bool) -> None:
+    lines = (*KEEP, "mov %rdx,%rsi", f"call {LOCK_BOOST}", argument, "call pthread_mutex_unlock", "call work", "ret")
+    reader = Reader(*lines, work=("nop", "nop", "ret"))
+    assert reader.holds(6, inside=1, kind="boost-shared-mutex") == is_held
