@@ -96,8 +96,10 @@ class HolderFinder:
         if lock.kind not in PAIRS:
             return {}
         only = self._only_lock(lock, waiters)
-        found = {seen.number: self._proven.find(seen, lock.kind, lock.address, only,
-                                                       seen.number in waiters)
+        namespaces = (self._proven.namespace_of(lock.kind, self._threads[number].native(self._code))
+                      for number in waiters)
+        namespace = next(filter(None, namespaces), None)
+        found = {seen.number: self._proven.find(seen, lock.kind, lock.address, only, seen.number in waiters, namespace)
                  for seen in self._threads if seen.unavailable is None}
         return {number: proof for number, proof in found.items() if proof is not None}
 

@@ -357,10 +357,11 @@ class InstructionEffects:
                 name: self._origin(state.values.get(name), state) for name in state.cpu.ARGUMENTS}))
         arguments = {name: state.values[name] for name in state.cpu.ARGUMENTS if name in state.values}
         passed: frozenset[Value] = frozenset()
-        if not any(effect is known for known in self._flow.primitive_effects):
-            if self._flow.inlined is not None:
-                state.called |= {called}
-                passed = self._pass(called, arguments, state)
+        is_primitive = any(effect is known for known in self._flow.primitive_effects)
+        if not is_primitive and self._flow.inlined is not None:
+            state.called |= {called}
+            passed = self._pass(called, arguments, state)
+        if not is_primitive or effect.waits:
             self._call_writes(arguments.values(), state)
         self._release(effect, arguments, state)
         self._acquire(effect, arguments, state, instruction.address, called)

@@ -42,7 +42,7 @@ class LockFlow:
     """Finds the locks that functions hold.
 
     :param effects: the effects of the functions that acquire and release locks, by address. They change no memory but
-        the lock.
+        the lock, unless other threads do meanwhile.
     :param outside: the files of the C library, whose other functions never release a lock of the program. Their
         messages are translated, for which they take locks of their own.
     :param inlined: the instructions that acquire and release locks in code outside of these files.

@@ -18,7 +18,7 @@ from gdbext.model.reasons import because, joined, parts
 from gdbext.record import record
 from gdbext.threads.gone import GoneOwners
 from gdbext.waits.context import Context
-from gdbext.waits.seen import READERS, SeenLock, SeenWait, held_by
+from gdbext.waits.seen import FREE, READERS, SeenLock, SeenWait, held_by
 
 
 @record
@@ -92,7 +92,7 @@ def recorded_descriptor(lock: SeenLock, waiters: Collection[int], context: Holde
 def by_machine_code(lock: SeenLock, waiters: Collection[int], context: HolderContext) -> SeenLock | None:
     """The thread whose machine code proves that it holds a lock that records no owner."""
     is_known = (lock.owner is not None or lock.owner_descriptor is not None or lock.orphan is not None
-                or any(holder.evidence != INFERRED for holder in lock.holders))
+                or lock.state == FREE or any(holder.evidence != INFERRED for holder in lock.holders))
     return context.finder.prove(lock, waiters) if waiters and not is_known and lock.find_holders != READERS else None
 
 

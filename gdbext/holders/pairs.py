@@ -6,6 +6,7 @@ here and no other code. Names are those of dynamic symbols, so C++ names are man
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Final, Literal
 
@@ -24,13 +25,15 @@ class Call:
     """A function of a pair.
 
     `argument` is the index of the argument that points to the lock, None if there is only one such lock in the library.
-    With `after_attempt`, code calls it only if an atomic instruction has not acquired the lock.
+    It points to a place in the lock, `offset` bytes after its start. With `after_attempt`, code calls it only if an
+    atomic instruction has not acquired the lock.
     """
 
     name: str
     argument: int | None = 0
     succeeds: Success = "always"
     after_attempt: bool = False
+    offset: int = 0
 
 
 @record
@@ -49,6 +52,11 @@ class Inlined:
     added: frozenset[int] = frozenset()
     subtracted: frozenset[int] = frozenset()
 
+    @property
+    def may_acquire(self) -> bool:
+        """Whether any of the instructions acquires a lock, not only calls of functions."""
+        return bool(self.acquired or self.added)
+
     def may_be(self, exchange: Exchange) -> bool:
         """Whether an instruction may acquire or release a lock."""
         return exchange.size == self.size and (exchange.kind in ("exchanges", "compares")
@@ -60,9 +68,11 @@ class Pairs:
     """The functions for the locks of one kind, all of which have exported names.
 
     `acquires` and `releases` are called for the lock. While a function of `runs` calls another one back, the thread
-    holds the lock. While a thread is inside a function of `suspends`, it does not hold the lock. Functions of
-    `may_acquire` are for another kind, and most files call them; code may call one of them in place of one of
-    `acquires`, by a flag. `inlined` are the instructions in code of the program, but not in the interpreter.
+    holds the lock. A function of `suspends` gets a lock that is held, and returns with it; while a thread is inside of
+    it, it does not hold the lock. Functions of `may_acquire` are for another kind, and most files call them; code may
+    call one of them in place of one of `acquires`, by a flag. `inlined` are the instructions in code of the program,
+    but not in the interpreter. `versioned` matches the demangled name of a function in which threads wait. Its group is
+    the inline namespace of the library's release, which the names in the row lack.
     """
 
     acquires: tuple[Call, ...] = ()
@@ -71,10 +81,15 @@ class Pairs:
     runs: tuple[Call, ...] = ()
     suspends: tuple[Call, ...] = ()
     inlined: Inlined | None = None
+    versioned: re.Pattern[str] | None = None
 
 
 def _calls(names: str, succeeds: Success = "always", argument: int | None = 0) -> tuple[Call, ...]:
     return tuple([Call(name, argument, succeeds) for name in names.split()])
+
+
+def _absl(names: str, succeeds: Success = "always", argument: int = 0) -> tuple[Call, ...]:
+    return _calls(" ".join(f"_ZN4absl{name}" for name in names.split()), succeeds, argument)
 
 
 PAIRS: Final[Mapping[LockKind, Pairs]] = {
@@ -117,6 +132,40 @@ PAIRS: Final[Mapping[LockKind, Pairs]] = {
         _calls("pthread_mutex_unlock mtx_unlock"),
         suspends=_calls("pthread_cond_wait pthread_cond_timedwait cnd_wait cnd_timedwait pthread_cond_clockwait",
                         argument=1)),
+    # Abseil 20180600 to 20260107, absl/synchronization/mutex.h and mutex.cc: a function acquires the mutex even if its
+    # time is over or its condition is false. Those with "Slow" are called by the others, and threads wait in them. A
+    # comparison may be a release that the compiler has inlined
+    "absl-mutex": Pairs(
+        _absl("5Mutex4LockEv 5Mutex4lockEv 5Mutex10ReaderLockEv 5Mutex11lock_sharedEv "
+              "5Mutex8LockWhenERKNS_9ConditionE 5Mutex14ReaderLockWhenERKNS_9ConditionE "
+              "5Mutex19LockWhenWithTimeoutERKNS_9ConditionENS_8DurationE "
+              "5Mutex20LockWhenWithDeadlineERKNS_9ConditionENS_4TimeE "
+              "5Mutex25ReaderLockWhenWithTimeoutERKNS_9ConditionENS_8DurationE "
+              "5Mutex26ReaderLockWhenWithDeadlineERKNS_9ConditionENS_4TimeE "
+              "5Mutex14LockWhenCommonERKNS_9ConditionENS_24synchronization_internal13KernelTimeoutEb "
+              "5Mutex8LockSlowEPKNS_6MuHowSEPKNS_9ConditionEi 5Mutex12LockSlowLoopEPNS_15SynchWaitParamsEi "
+              "5Mutex20LockSlowWithDeadlineEPKNS_6MuHowSEPKNS_9ConditionE"
+              "NS_24synchronization_internal13KernelTimeoutEi")
+        + _absl("5Mutex7TryLockEv 5Mutex8try_lockEv 5Mutex13ReaderTryLockEv 5Mutex15try_lock_sharedEv", "not zero"),
+        _absl("5Mutex6UnlockEv 5Mutex6unlockEv 5Mutex12ReaderUnlockEv 5Mutex13unlock_sharedEv"),
+        suspends=_absl("5Mutex5AwaitERKNS_9ConditionE 5Mutex16AwaitWithTimeoutERKNS_9ConditionENS_8DurationE "
+                       "5Mutex17AwaitWithDeadlineERKNS_9ConditionENS_4TimeE "
+                       "5Mutex11AwaitCommonERKNS_9ConditionENS_24synchronization_internal13KernelTimeoutE")
+        + _absl("7CondVar4WaitEPNS_5MutexE 7CondVar15WaitWithTimeoutEPNS_5MutexENS_8DurationE "
+                "7CondVar16WaitWithDeadlineEPNS_5MutexENS_4TimeE "
+                "7CondVar10WaitCommonEPNS_5MutexENS_24synchronization_internal13KernelTimeoutE", argument=1),
+        inlined=Inlined(8, frozenset(), frozenset(("compares",))),
+        versioned=re.compile(r"absl::(\w+)::(?:Mutex|CondVar)::")),
+    # Boost 1.74 boost/thread/pthread/shared_mutex.hpp. All of it is in the header, so the compiler may inline a
+    # release: each locks and unlocks the pthread mutex that protects the state and comes after it
+    "boost-shared-mutex": Pairs(
+        _calls("_ZN5boost12shared_mutex4lockEv _ZN5boost12shared_mutex11lock_sharedEv "
+               "_ZN5boost12shared_mutex12lock_upgradeEv _ZN5boost12shared_mutex23unlock_upgrade_and_lockEv")
+        + _calls("_ZN5boost12shared_mutex8try_lockEv _ZN5boost12shared_mutex15try_lock_sharedEv "
+                 "_ZN5boost12shared_mutex16try_lock_upgradeEv", "not zero"),
+        (*_calls("_ZN5boost12shared_mutex6unlockEv _ZN5boost12shared_mutex13unlock_sharedEv "
+                 "_ZN5boost12shared_mutex14unlock_upgradeEv"), Call("pthread_mutex_unlock", offset=8)),
+        inlined=Inlined(8, frozenset(), frozenset())),
     # Itanium C++ ABI 3.3.3: the result is 1 if this thread is to run the initialiser
     "static-guard": Pairs(
         _calls("__cxa_guard_acquire", "not zero"), _calls("__cxa_guard_release __cxa_guard_abort")),

@@ -24,9 +24,10 @@ from gdbext.inferior.protocol import Module, Target
 from gdbext.model.kinds import LockKind
 from gdbext.record import record
 from gdbext.remembered import remembered
-from gdbext.runtimes.names import public_name, without_parameters
+from gdbext.runtimes.names import in_inline_namespace, public_name, without_parameters
 from gdbext.threads.code import Code
 from gdbext.threads.function_code import iter_branches
+from gdbext.threads.site import MAX_DEPTH
 from gdbext.threads.threads import SeenThread
 
 #: Most frames of one thread that are examined, and the largest table of a module's links, in bytes.
@@ -89,13 +90,14 @@ class ProvenHolders:
         self._known: dict[tuple[int, int], Mapping[str, int] | None] = {}
 
     def find(self, seen: SeenThread, kind: LockKind, address: int, only: str | None = None,
-             is_waiting: bool = False) -> Proof | None:
+             is_waiting: bool = False, namespace: str | None = None) -> Proof | None:
         """The frame of a thread which proves that the thread holds the lock at an address; None if there is none.
 
         :param is_waiting: the thread waits for this lock. Its guards prove nothing: one may be about to acquire it.
         :param only: for a lock that is the only one of its library, the path of that library.
+        :param namespace: the inline namespace of the library; see `namespace_of`.
         """
-        functions = self._functions(kind) if kind in PAIRS else None
+        functions = self._functions(kind, namespace) if kind in PAIRS else None
         if functions is None:
             return None
         native = seen.native(self._code)
@@ -179,18 +181,28 @@ class ProvenHolders:
         called = self._code.cpu.called(self._target.memory, return_address)
         return functions.only.get(called) if functions is not None and called is not None else None
 
+    def namespace_of(self, kind: LockKind, native: Sequence[tuple[int, int]]) -> str | None:
+        """The inline namespace of the library in which a thread waits, by its frames; None if there is none.
+
+        It is a part of the names of dynamic symbols, which are found by a hash of the whole name.
+        """
+        versioned = PAIRS[kind].versioned
+        names = [self._code.symbol(pc, i).function for i, (pc, _) in enumerate(native[:MAX_DEPTH])] if versioned else ()
+        found = [versioned.match(name) for name in names if versioned is not None and name is not None]
+        return next((match[1] for match in found if match is not None), None)
+
     # -- the functions of a row --------------------------------------------------------------------------------
 
     @remembered
-    def _functions(self, kind: LockKind) -> _Functions | None:
+    def _functions(self, kind: LockKind, namespace: str | None = None) -> _Functions | None:
         """The functions of a row; None if no file has one that acquires."""
         row: Pairs = PAIRS[kind]
-        own, releasing = self._addresses(row.acquires), self._addresses(row.releases)
-        running, suspending = self._addresses(row.runs), self._addresses(row.suspends)
-        acquiring = {**own, **self._addresses(row.may_acquire)}
-        if not acquiring and not running and row.inlined is None:
+        own, acquiring, releasing, running, suspending = (
+            self._addresses(calls, namespace)
+            for calls in (row.acquires, row.acquires + row.may_acquire, row.releases, row.runs, row.suspends))
+        if not acquiring and not running and (row.inlined is None or not row.inlined.may_acquire):
             return None
-        effects: dict[int, Effect] = {}
+        effects = dict.fromkeys(suspending, Effect(waits=True))
         only: dict[int, str] = {}
         for address, (call, module) in acquiring.items():
             lock = self._lock(call, module)
@@ -203,7 +215,7 @@ class ProvenHolders:
         parts = {part: call for address, (call, _) in running.items() for part in self._parts(address)}
         outside = [*self._library, *self._interpreters()] if row.inlined is not None else self._library
         flow = LockFlow(self._target, self._code, effects, outside, row.inlined)
-        all_calls = {**acquiring, **self._addresses(row.suspends), **releasing}
+        all_calls = {**acquiring, **suspending, **releasing}
         arguments = {address: self._code.cpu.ARGUMENTS[call.argument]
                      for address, (call, _) in all_calls.items() if call.argument is not None}
         guards = Guards(self._target, self._code, flow, arguments, frozenset(releasing),
@@ -220,13 +232,14 @@ class ProvenHolders:
     def _lock(self, call: Call, module: Module) -> Value:
         if call.argument is None:
             return Value((ONLY, module.path), 0)
-        return entry(self._code.cpu.ARGUMENTS[call.argument])
+        return entry(self._code.cpu.ARGUMENTS[call.argument]).plus(-call.offset)
 
-    def _addresses(self, calls: Sequence[Call]) -> dict[int, tuple[Call, Module]]:
+    def _addresses(self, calls: Sequence[Call], namespace: str | None) -> dict[int, tuple[Call, Module]]:
         found: dict[int, tuple[Call, Module]] = {}
         for module in self._code.modules:
             for call in calls:
-                symbol = find_dynamic_symbol(self._target.memory, module, call.name)
+                name = in_inline_namespace(call.name, namespace) if namespace is not None else call.name
+                symbol = find_dynamic_symbol(self._target.memory, module, name)
                 if symbol is not None:
                     found.setdefault(symbol.address, (call, module))
         return found
@@ -256,6 +269,8 @@ class ProvenHolders:
             return self._frame_runs(functions, seen, index, address)
         module = self._code.module(pc)
         if module is None or not self._may_acquire(functions, module):
+            return None
+        if functions.are_inlined and self._is_acquiring(functions, native, index):
             return None
         if index and self._ends(functions, native, index):
             return None
@@ -389,7 +404,8 @@ class ProvenHolders:
 
     def _called_by_name(self, functions: _Functions, call: str | None) -> str | None:
         """The function that has acquired a lock; None if an atomic instruction may have done so in its place."""
-        if call is None or functions.are_inlined and call not in {
+        inlined = functions.flow.inlined
+        if call is None or inlined is not None and inlined.may_acquire and call not in {
                 known.name for known in functions.acquiring.values() if not known.after_attempt}:
             return None
         return without_parameters(self._target.demangle(call))

@@ -142,14 +142,14 @@ KINDS: Mapping[LockKind, Kind] = {
         "derived where the machine code of a thread proves it; inferred: the only thread inside the critical section, "
         "or the thread whose task a nested lock names; candidates otherwise", name="OpenMP lock"),
     "absl-mutex": Kind(
-        "not recorded, readers are counted: candidates only", name="absl::Mutex", has_readers=True,
-        own_threads_only=True),
+        "not recorded, readers are counted: derived where the machine code of a thread proves it, candidates otherwise",
+        name="absl::Mutex", has_readers=True, own_threads_only=True),
     "absl-condvar": Kind(
         "none: any thread may signal it, or make the condition of `absl::Mutex::Await` true", name="absl::CondVar",
         wait_for="any", no_owner="condvar-has-no-owner", is_event=True, own_threads_only=True),
     "boost-shared-mutex": Kind(
-        "not recorded: readers are only counted; candidates only", name="boost::shared_mutex", has_readers=True,
-        own_threads_only=True),
+        "not recorded, readers are counted: derived where the machine code of a thread proves it, candidates otherwise",
+        name="boost::shared_mutex", has_readers=True, own_threads_only=True),
     "qt-mutex": Kind(
         "derived where the machine code of a thread proves it, or inside a `with QMutexLocker` block of it; "
         "candidates otherwise", name="QMutex",

@@ -33,7 +33,7 @@ ReasonCode = Literal[
     "owner-unmapped", "tid-maybe-unread", "tid-not-given-yet", "tid-not-here", "tid-not-listed", "tid-of-other-process",
     "tid-of-parent", "tid-reused", "tid-vanished",
     # waits/: locks
-    "held-by-another-process", "lock-about-to-be-taken", "lock-unreadable", "records-no-owner", "readers-counted",
+    "held-by-another-process", "lock-about-to-be-taken", "lock-unreadable", "records-no-owner",
     "ordered-section",
     # waits/: Python locks
     "acquired-and-waits", "acquired-by-call", "acquired-by-call-normally", "acquired-by-several",

@@ -167,7 +167,6 @@ _WORDINGS: Mapping[ReasonCode, Wording] = {
     "lock-about-to-be-taken": "it is free and about to be acquired",
     "lock-unreadable": "it cannot be read: {error}",
     "records-no-owner": lambda what: f"{_OWNERLESS[what]} records no owner",
-    "readers-counted": _counted,
     "ordered-section": "the thread in the ordered section, and the next to enter it, are not recorded",
 
     "asked-to-stop": "attached, and asked to stop",

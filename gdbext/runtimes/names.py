@@ -10,6 +10,8 @@ from collections.abc import Callable
 _INTERNAL = re.compile(r"^_*(?:GI_)?_*(?=(?:pthread|sem|mtx|cnd|thrd|call_once)_)")
 # text after the parameters of a demangled name
 _QUALIFIERS = re.compile(r"(?: const| volatile| &&?| noexcept|\[abi:\w+\]| \[clone [^\]]*\]| \(\.[\w.]+\))+$")
+# the first namespace of a mangled name
+_OUTER = re.compile(r"_ZN(\d+)")
 _SUFFIX = re.compile(r"(?:\.(?:lto_priv|constprop|isra|part|cold)(?:\.\d+)*)+$")
 
 
@@ -38,6 +40,20 @@ def without_parameters(name: str) -> str:
             # "operator()" may have no parameters
             return name if plain[:i].endswith("operator") else plain[:i] or name
     return name
+
+
+def in_inline_namespace(mangled: str, namespace: str) -> str:
+    """The mangled name of a function in an inline namespace, inside of the first namespace of its name.
+
+    ``_ZN4absl5Mutex8LockWhenERKNS_9ConditionE`` and ``debian3`` ->
+    ``_ZN4absl7debian35Mutex8LockWhenERKNS0_9ConditionE``: types of the parameters refer to both namespaces. Source:
+    Itanium C++ ABI 5.1.10, for types that are directly in the namespace of the function.
+    """
+    outer = _OUTER.match(mangled)
+    if outer is None:
+        return mangled
+    end = outer.end() + int(outer[1])
+    return f"{mangled[:end]}{len(namespace)}{namespace}{mangled[end:].replace('NS_', 'NS0_')}"
 
 
 _LONG = 60  # characters

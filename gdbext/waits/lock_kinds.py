@@ -192,11 +192,11 @@ def _shared_mutex(context: Context, condition: int) -> SeenLock | None:
     if state is None:
         return None
     text = "write-locked" if state.exclusive else "read-locked" if state.readers else "changing hands"
-    why = because("records-no-owner", what="shared-mutex")
+    mode: Mode = SHARED if state.shared else EXCLUSIVE
     if state.readers:
-        why = because("readers-counted", count=state.readers)
-    return SeenLock("boost-shared-mutex", state.address, text, SHARED if state.shared else EXCLUSIVE,
-                    find_holders=MENTIONS if text != "changing hands" else None, why=why)
+        return SeenLock("boost-shared-mutex", state.address, text, mode, count=state.readers, find_holders=READERS)
+    return SeenLock("boost-shared-mutex", state.address, text, mode, find_holders=MENTIONS if state.exclusive else None,
+                    why=because("records-no-owner", what="shared-mutex"))
 
 
 def _condvar(context: Context, wait: FutexWait, site: Site) -> SeenLock | None:

@@ -338,13 +338,18 @@ class Proofs:
 
     def __init__(self, *numbers: int) -> None:
         self.numbers = numbers
+        self.namespaces: set[str | None] = set()
 
     def find(self, seen: SeenThread, kind: str, address: int, only: str | None = None,
-             is_waiting: bool = False) -> Proof | None:
+             is_waiting: bool = False, namespace: str | None = None) -> Proof | None:
+        self.namespaces.add(namespace)
         return Proof("work", "app", "pthread_spin_lock") if seen.number in self.numbers else None
 
     def only_lock(self, kind: str, return_address: int) -> str | None:
         return None
+
+    def namespace_of(self, kind: str, native: Sequence[tuple[int, int]]) -> str | None:
+        return "lts_1" if native[0][0] == APP else None
 
 
 @pytest.mark.parametrize(("proven", "holders", "candidates"), [
@@ -367,6 +372,22 @@ def test_thread_whose_code_proves_it_is_the_holder(
     assert tuple(holder.thread for holder in found.holders) == holders
     assert {holder.evidence for holder in found.holders} <= {DERIVED}
     assert found.candidates == candidates
+
+
+def test_functions_are_those_of_the_namespace_in_which_a_thread_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    process = Process()
+    for pc in (LIBC, APP, LIBC):
+        process.thread([pc])
+    proofs = Proofs()
+    monkeypatch.setattr(proven_module, "ProvenHolders", lambda *_: proofs)
+    view = SeenLock("absl-mutex", LOCK, "write-locked", find_holders=MENTIONS)
+    code, threads, target = cast(Code, process), cast(Threads, process), cast(Target, process)
+    finder = HolderFinder(target, code, threads, Sites(process.memory, code, MODULES[1:2]), MODULES[1:2], [view], {})
+    finder.prove(view, [1, 2])
+    assert proofs.namespaces == {"lts_1"}
+    proofs.namespaces.clear()
+    finder.prove(view, [1])
+    assert proofs.namespaces == {None}
 
 
 def test_lock_that_no_code_acquires_is_left_to_the_other_ways(monkeypatch: pytest.MonkeyPatch) -> None:

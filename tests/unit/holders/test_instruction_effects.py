@@ -99,6 +99,14 @@ def test_guard_whose_address_is_passed_on_may_have_changed() -> None:
     assert entry("rsp").plus(-0x10) not in state.values
 
 
+@pytest.mark.parametrize(("called", "is_known"), [("acquire", True), ("wait", False), ("other", False)])
+def test_memory_is_unknown_after_a_wait_in_which_other_threads_change_it(called: str, is_known: bool) -> None:
+    state = Program(f=f"{KEEP}\ncall acquire\nmovq $0x0,0x8(%rbx)\ncall {called}\nhere: call other\nret").state()
+    assert state is not None
+    assert entry("rdi") in state.held, "it is held again"
+    assert (entry("rdi").plus(8) in state.values) == is_known
+
+
 def test_slot_that_is_written_over_is_forgotten() -> None:
     state = Program(f="""
         sub $0x18,%rsp

@@ -1,10 +1,15 @@
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import cast
+
 import pytest
 
 from gdbext.errors import MemoryUnreadable
+from gdbext.holders.owners import HolderContext, by_machine_code
 from gdbext.model import EXCLUSIVE, RECORDED, Holder
 from gdbext.snapshot import take_snapshot
+from gdbext.waits.seen import FREE, SeenLock
 from tests.support.fake_target import APP_DATA, LIBC_TEXT, FakeTarget
 from tests.support.snapshots import gil_and_rwlock, lock_of, report_of
 
@@ -59,3 +64,11 @@ def test_lock_at_an_address_that_is_none() -> None:
     assert take_snapshot(target).lock_at(0x5080) == (None, None)
     with pytest.raises(MemoryUnreadable):
         take_snapshot(target).lock_at(0xDEAD_0000)
+
+
+@pytest.mark.parametrize(("state", "is_searched"), [("write-locked", True), (FREE, False)])
+def test_free_lock_has_no_proven_holder(state: str, is_searched: bool) -> None:
+    """A thread that was woken may be about to acquire it."""
+    lock = SeenLock("absl-mutex", 0x1000, state)
+    context = cast(HolderContext, SimpleNamespace(finder=SimpleNamespace(prove=lambda lock, waiters: lock)))
+    assert (by_machine_code(lock, (1,), context) is not None) == is_searched

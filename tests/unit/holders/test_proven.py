@@ -18,7 +18,14 @@ from tests.support.fake_target import APP_DATA, APP_TEXT, DRIVER_TEXT, FakeTarge
 
 FUNCTION, WORK, LIBC = DRIVER_TEXT + 0x200, DRIVER_TEXT + 0x600, DRIVER_TEXT + 0x10_0000
 LINKS = DRIVER_TEXT + 0x800
-FUNCTIONS = {"pthread_rwlock_rdlock": 0x800, "pthread_rwlock_unlock": 0x900}
+FUNCTIONS = {"pthread_rwlock_rdlock": 0x800, "pthread_rwlock_unlock": 0x900, "pthread_mutex_unlock": 0xA00}
+#: Another library, with functions of Abseil as Debian 12 names them, and one of Boost.
+ABSL = DRIVER_TEXT + 0x20_0000
+LOCK_ABSL, UNLOCK_ABSL = "_ZN4absl7debian35Mutex4LockEv", "_ZN4absl7debian35Mutex6UnlockEv"
+WAIT_ABSL, LOCK_BOOST = "_ZN4absl7debian37CondVar4WaitEPNS0_5MutexE", "_ZN5boost12shared_mutex4lockEv"
+ABSL_FUNCTIONS = {LOCK_ABSL: 0x800, UNLOCK_ABSL: 0x900, WAIT_ABSL: 0xA00, LOCK_BOOST: 0xB00}
+ADDRESSES = {**{name: LIBC + offset for name, offset in FUNCTIONS.items()},
+             **{name: ABSL + offset for name, offset in ABSL_FUNCTIONS.items()}}
 LOCK, STEP = 0x40_4100, 8
 #: A lock in the data of the program.
 VARIABLE = APP_DATA + 0x40
@@ -36,9 +43,11 @@ class Reader:
         self.target = FakeTarget()
         _, libc = fake_elf(LIBC, {name: (offset, 16) for name, offset in FUNCTIONS.items()}, "/lib/libc.so.6",
                            (Section(".text", LIBC + 0x800, LIBC + 0x1000),), memory=self.target.ram)
+        _, absl = fake_elf(ABSL, {name: (offset, 16) for name, offset in ABSL_FUNCTIONS.items()}, "/lib/libabsl.so",
+                           (Section(".text", ABSL + 0x800, ABSL + 0x1000),), memory=self.target.ram)
         driver = self.target.loaded[1]
         links = (Section(".got", LINKS, LINKS + 24),)
-        self.target.loaded[1:3] = [replace(driver, sections=(*driver.sections, *links)), libc]
+        self.target.loaded[1:3] = [replace(driver, sections=(*driver.sections, *links)), libc, absl]
         self.target.ram.ensure(DRIVER_TEXT, 0x1000)
         if is_linked:
             self.target.ram.u64(LINKS, 0, *(LIBC + FUNCTIONS[name] for name in (
@@ -47,8 +56,8 @@ class Reader:
         for at, line in [*((FUNCTION + STEP * i, line) for i, line in enumerate(lines or READING)),
                          *((WORK + STEP * i, line) for i, line in enumerate(work))]:
             name = line.partition("call ")[2]
-            if name in ("work", *FUNCTIONS):
-                function = WORK if name == "work" else LIBC + FUNCTIONS[name]
+            if name in ("work", *ADDRESSES):
+                function = WORK if name == "work" else ADDRESSES[name]
                 self.target.ram.write(at, b"\xe8" + struct.pack("<i", function - (at + 5)))
                 line = f"call {function:#x}"
             elif "xchg" in line:
@@ -56,7 +65,8 @@ class Reader:
             self.target.instructions.append((at, STEP, line))
         self.thread: FakeThread = self.target.thread()
 
-    def holds(self, index: int, lock: int = LOCK, inside: int = 0, kind: LockKind = "rwlock", **registers: int) -> bool:
+    def holds(self, index: int, lock: int = LOCK, inside: int = 0, kind: LockKind = "rwlock",
+              namespace: str | None = None, **registers: int) -> bool:
         """Whether the thread holds the lock while the call of a line goes on; `registers` are those of that frame.
 
         :param inside: the line of `work` in which the thread is.
@@ -69,7 +79,8 @@ class Reader:
         findings = Findings()
         code = read_code(self.target, findings)
         seen = read_threads(self.target, None, findings)[1]
-        return ProvenHolders(self.target, code, self.target.loaded[2:3]).find(seen, kind, lock) is not None
+        proven = ProvenHolders(self.target, code, self.target.loaded[2:3])
+        return proven.find(seen, kind, lock, namespace=namespace) is not None
 
 
 @pytest.mark.parametrize(("index", "is_held"), [(2, False), (HOLDING, True), (RELEASED, False)])
@@ -206,3 +217,60 @@ def test_mutex_of_qt_that_was_not_free_is_not_held() -> None:
     lines = (*LOCKING_QT[:-1], f"jne {FUNCTION + 6 * STEP:#x}")
     reader = Reader(*lines, "nop", "xor %edi,%edi", "call work", "ret", work=("nop", "nop", "ret"))
     assert not reader.holds(8, inside=1, kind="qt-mutex")
+
+
+LOCKING_ABSL = (*KEEP, f"call {LOCK_ABSL}", "call work", "mov %rbx,%rdi", f"call {UNLOCK_ABSL}", "call work", "ret")
+
+
+@pytest.mark.parametrize(("index", "namespace", "is_held"), [
+    (HOLDING, "debian3", True),
+    (RELEASED, "debian3", False),
+    (HOLDING, None, False),  # no function has such a name
+    (HOLDING, "lts_20250814", False),
+])
+def test_functions_have_the_names_of_the_namespace(index: int, namespace: str | None, is_held: bool) -> None:
+    reader = Reader(*LOCKING_ABSL, work=("nop", "nop", "ret"))
+    assert reader.holds(index, inside=1, kind="absl-mutex", namespace=namespace) == is_held
+
+
+@pytest.mark.parametrize(("waiting", "index", "is_held"), [
+    (f"call {WAIT_ABSL}", 6, True),  # it has acquired the mutex again
+    (f"call {WAIT_ABSL}", 5, False),  # the thread waits in it
+    ("lock cmpxchg %rcx,(%rbx)", 6, False),  # a release that the compiler has inlined
+])
+def test_mutex_of_absl_is_held_after_a_wait(waiting: str, index: int, is_held: bool) -> None:
+    lines = (*KEEP, f"call {LOCK_ABSL}", "mov %rbx,%rsi", "xor %edi,%edi", waiting, "call work", "ret")
+    reader = Reader(*lines, work=("nop", "nop", "ret"))
+    assert reader.holds(index, inside=1, kind="absl-mutex", namespace="debian3") == is_held
+
+
+@pytest.mark.parametrize(("names", "namespace"), [
+    (("absl::debian3::synchronization_internal::Waiter::Wait", "absl::debian3::Mutex::Block"), "debian3"),
+    ((None, "absl::lts_20250814::CondVar::WaitCommon"), "lts_20250814"),
+    (("absl::Mutex::Block",), None),
+    (("app::absl::Mutex::Block",), None),
+])
+def test_namespace_is_that_of_a_function_in_which_the_thread_waits(
+        names: Sequence[str | None], namespace: str | None) -> None:
+    reader = Reader()
+    pcs = [FUNCTION + 0x40 * i for i in range(len(names))]
+    for pc, name in zip(pcs, names):
+        if name is not None:
+            reader.target.name(pc, name)
+    proven = ProvenHolders(reader.target, read_code(reader.target, Findings()), ())
+    native = [(pc, 0) for pc in pcs]
+    assert proven.namespace_of("absl-mutex", native) == namespace
+    assert proven.namespace_of("rwlock", native) is None
+
+
+@pytest.mark.parametrize(("argument", "is_held"), [
+    ("lea 0x8(%rbx),%rdi", False),  # a release that the compiler has inlined unlocks the mutex inside
+    ("lea 0x138(%rbx),%rdi", True),  # a mutex in the same object
+    (f"mov ${VARIABLE:#x},%edi", True),
+    (f"mov ${LOCK + 8:#x},%edi", False),
+    ("mov %rsi,%rdi", False),
+])
+def test_shared_mutex_of_boost_is_held_until_its_inner_mutex_is_unlocked(argument: str, is_held: bool) -> None:
+    lines = (*KEEP, "mov %rdx,%rsi", f"call {LOCK_BOOST}", argument, "call pthread_mutex_unlock", "call work", "ret")
+    reader = Reader(*lines, work=("nop", "nop", "ret"))
+    assert reader.holds(6, inside=1, kind="boost-shared-mutex") == is_held

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from gdbext.runtimes.names import cython_name, public_name, rust_name, without_parameters
+from gdbext.runtimes.names import cython_name, in_inline_namespace, public_name, rust_name, without_parameters
 
 
 @pytest.mark.parametrize(("name", "expected"), [
@@ -44,6 +44,17 @@ def test_public_name(name: str, expected: str) -> None:
 ])
 def test_without_parameters(name: str, expected: str) -> None:
     assert without_parameters(name) == expected
+
+
+@pytest.mark.parametrize(("mangled", "expected"), [
+    ("_ZN4absl5Mutex4LockEv", "_ZN4absl7debian35Mutex4LockEv"),
+    ("_ZN4absl7CondVar15WaitWithTimeoutEPNS_5MutexENS_8DurationE",
+     "_ZN4absl7debian37CondVar15WaitWithTimeoutEPNS0_5MutexENS0_8DurationE"),
+    ("pthread_mutex_lock", "pthread_mutex_lock"),
+])
+def test_name_in_inline_namespace(mangled: str, expected: str) -> None:
+    """The names are those of libabsl_synchronization.so.20220623 of Debian 12."""
+    assert in_inline_namespace(mangled, "debian3") == expected
 
 
 @pytest.mark.parametrize(("symbol", "module", "expected"), [
