@@ -39,6 +39,7 @@ class InstructionEffects:
         self.block: int | None = None
         self.calls: list[tuple[int, int | None, Mapping[str, str | None]]] = []
         self.released: list[tuple[int, Value | None]] = []
+        self.given_back: set[Value] = set()
         self.stored: list[tuple[int, str | None]] = []
         self.used: set[str] = set()
         self.acquired_by: dict[Value, int] = {}
@@ -399,6 +400,8 @@ class InstructionEffects:
     def _release_lock(self, lock: Value | None, state: State) -> None:
         if self.block is not None and (lock is None or lock not in state.held):
             self.released.append((self.block, lock))
+        elif lock is not None:
+            self.given_back.add(lock)
         state.release(lock)
 
     def _acquire(self, effect: Effect, arguments: Mapping[str, Value], state: State, address: int,

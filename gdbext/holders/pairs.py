@@ -62,7 +62,9 @@ class Pairs:
     `acquires` and `releases` are called for the lock. While a function of `runs` calls another one back, the thread
     holds the lock. While a thread is inside a function of `suspends`, it does not hold the lock. Functions of
     `may_acquire` are for another kind, and most files call them; code may call one of them in place of one of
-    `acquires`, by a flag. `inlined` are the instructions in code of the program, but not in the interpreter.
+    `acquires`, by a flag. `inlined` are the instructions in code of the program, but not in the interpreter. If
+    `others_release`, any thread may release a lock that one has acquired: the thread is only a candidate, and only if
+    the function that has acquired the lock also releases it.
     """
 
     acquires: tuple[Call, ...] = ()
@@ -71,6 +73,7 @@ class Pairs:
     runs: tuple[Call, ...] = ()
     suspends: tuple[Call, ...] = ()
     inlined: Inlined | None = None
+    others_release: bool = False
 
 
 def _calls(names: str, succeeds: Success = "always", argument: int | None = 0) -> tuple[Call, ...]:
@@ -117,6 +120,10 @@ PAIRS: Final[Mapping[LockKind, Pairs]] = {
         _calls("pthread_mutex_unlock mtx_unlock"),
         suspends=_calls("pthread_cond_wait pthread_cond_timedwait cnd_wait cnd_timedwait pthread_cond_clockwait",
                         argument=1)),
+    # POSIX.1-2017. sem_wait fails only if a signal handler interrupts it, and most programs ignore its result
+    "semaphore": Pairs(
+        _calls("sem_wait") + _calls("sem_trywait sem_timedwait sem_clockwait", "zero"), _calls("sem_post"),
+        others_release=True),
     # Itanium C++ ABI 3.3.3: the result is 1 if this thread is to run the initialiser
     "static-guard": Pairs(
         _calls("__cxa_guard_acquire", "not zero"), _calls("__cxa_guard_release __cxa_guard_abort")),
