@@ -380,6 +380,10 @@ class InstructionEffects:
         lock = _translate(effect.attempt[0], arguments) if effect.attempt is not None else None
         if effect.attempt is not None and lock is not None and called is not None:
             self.acquired_by[lock] = called
+            flag = arguments.get(effect.waits) if effect.waits is not None else None
+            if flag is not None and flag.base == CONSTANT and flag.offset:
+                state.held[lock] = frozenset()
+                return
             made = state.values[state.cpu.RESULT] = state.fresh(instruction.address, state.cpu.RESULT)
             state.attempts[made.base] = lock, effect.attempt[1]
 

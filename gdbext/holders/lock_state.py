@@ -405,7 +405,8 @@ class Effect:
     `acquires` are locks that it holds when it returns; `guards` are words of memory that contain the address of such a
     lock then. It may release `releases`, and any lock if `releases_unknown`. With an `attempt` it holds that lock if
     its result is zero (True) or is not (False). `result` is its result if that is always the same constant or computed
-    from an argument. `taken` are the locks that it may hold when it returns.
+    from an argument. `taken` are the locks that it may hold when it returns. The attempt does not fail if the register
+    `waits` contains a constant other than 0.
     """
 
     acquires: Mapping[Value, frozenset[int]] = field(default_factory=dict)
@@ -415,6 +416,7 @@ class Effect:
     attempt: Attempt | None = None
     result: Value | None = None
     taken: tuple[Taken, ...] = ()
+    waits: str | None = None
 
 
 @record

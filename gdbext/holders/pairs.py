@@ -24,13 +24,15 @@ class Call:
     """A function of a pair.
 
     `argument` is the index of the argument that points to the lock, None if there is only one such lock in the library.
-    With `after_attempt`, code calls it only if an atomic instruction has not acquired the lock.
+    With `after_attempt`, code calls it only if an atomic instruction has not acquired the lock. `waits` is the index of
+    an argument; if that is a constant other than 0, the function does not fail.
     """
 
     name: str
     argument: int | None = 0
     succeeds: Success = "always"
     after_attempt: bool = False
+    waits: int | None = None
 
 
 @record
@@ -120,10 +122,12 @@ PAIRS: Final[Mapping[LockKind, Pairs]] = {
         _calls("pthread_mutex_unlock mtx_unlock"),
         suspends=_calls("pthread_cond_wait pthread_cond_timedwait cnd_wait cnd_timedwait pthread_cond_clockwait",
                         argument=1)),
-    # POSIX.1-2017. sem_wait fails only if a signal handler interrupts it, and most programs ignore its result
+    # POSIX.1-2017. sem_wait fails only if a signal handler interrupts it, and most programs ignore its result. Locks
+    # that extensions make are semaphores too: CPython 3.8 to 3.14 Python/thread_pthread.h, USE_SEMAPHORES
     "semaphore": Pairs(
-        _calls("sem_wait") + _calls("sem_trywait sem_timedwait sem_clockwait", "zero"), _calls("sem_post"),
-        others_release=True),
+        (*_calls("sem_wait"), *_calls("sem_trywait sem_timedwait sem_clockwait", "zero"),
+         Call("PyThread_acquire_lock", 0, "not zero", waits=1), *_calls("PyThread_acquire_lock_timed", "not zero")),
+        _calls("sem_post PyThread_release_lock"), others_release=True),
     # Itanium C++ ABI 3.3.3: the result is 1 if this thread is to run the initialiser
     "static-guard": Pairs(
         _calls("__cxa_guard_acquire", "not zero"), _calls("__cxa_guard_release __cxa_guard_abort")),

@@ -197,8 +197,9 @@ class ProvenHolders:
             lock = self._lock(call, module)
             if call.argument is None:
                 only[address] = module.path
+            waits = self._code.cpu.ARGUMENTS[call.waits] if call.waits is not None else None
             effects[address] = (Effect(acquires={lock: frozenset()}) if call.succeeds == "always"
-                                else Effect(attempt=(lock, call.succeeds == "zero")))
+                                else Effect(attempt=(lock, call.succeeds == "zero"), waits=waits))
         effects.update((address, Effect(releases=(self._lock(*found),))) for address, found in releasing.items())
         ending = frozenset((*releasing, *suspending))
         parts = {part: call for address, (call, _) in running.items() for part in self._parts(address)}

@@ -191,6 +191,19 @@ def test_lock_that_a_helper_may_take_is_one_of_its_caller() -> None:
     assert taken(f"{KEEP}\ncall helper\nhere: call other\nret", helper=helper) == [(False, True)]
 
 
+@pytest.mark.parametrize(("before", "after", "is_held"), [
+    ("mov $0x1,%esi", "nop", True),
+    ("xor %esi,%esi", "nop", False),
+    ("mov %rax,%rsi", "nop", False),
+    ("nop", "nop", False),
+    ("xor %esi,%esi", "test %eax,%eax\nje out", True),
+    ("mov $0x1,%esi", "mov %rbx,%rdi\ncall release", False),
+])
+def test_attempt_that_waits_by_an_argument_does_not_fail(before: str, after: str, is_held: bool) -> None:
+    program = Program(f=f"{KEEP}\n{before}\ncall ask\n{after}\nhere: call other\nout: ret")
+    assert program.held() == (ARGUMENT if is_held else set())
+
+
 @pytest.mark.parametrize(("end", "gives_back"), [
     ("mov %rbx,%rdi\ncall release", True),
     ("mov %rbx,%rdi\ncall helper", True),
