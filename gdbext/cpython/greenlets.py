@@ -21,8 +21,8 @@ from typing import Final
 
 from gdbext.cpython.collected import find_tracked
 from gdbext.cpython.frames import FrameReader, RawFrame
-from gdbext.cpython.gevent import Gevent
-from gdbext.cpython.gevent_objects import GeventObjects
+from gdbext.cpython.green_objects import GreenObjects
+from gdbext.cpython.green_waits import GreenWaits
 from gdbext.cpython.objects import Objects
 from gdbext.errors import CorruptStructure, UnknownLayout, if_unreadable
 from gdbext.glibc.thread_local import first_words
@@ -97,8 +97,8 @@ class GreenletReader:
         self._runtime = runtime
         self._tstates = tstates
         self._version = layouts.version_tuple[:2]
-        #: gevent's other objects, once the greenlets have been read.
-        self.gevent = Gevent(memory, objects, {}, ())
+        #: The other objects of gevent and eventlet, once the greenlets have been read.
+        self.green = GreenWaits(memory, objects, {}, ())
 
     @cached_property
     @if_unreadable(0)
@@ -130,20 +130,20 @@ class GreenletReader:
         kind = self._objects.dict_get(self._objects.read_member("PyModuleObject", self._module, "md_dict"), _TYPE)
         if not kind or not self._objects.makes_types(self._objects.type_address(kind)):
             raise CorruptStructure(self._module, "greenlet's module has no type of greenlets")
-        gevent = GeventObjects(self._memory, self._objects)
+        green = GreenObjects(self._memory, self._objects)
         tracked = find_tracked(self._memory, self._module, self._heads(),
-                               lambda each: self._derives(each, kind) or gevent.role(each) is not None)
+                               lambda each: self._derives(each, kind) or green.role(each) is not None)
         found, roles = [], {}
         for address in tracked:
             each = self._objects.type_address(address)
-            role = gevent.role(each)
+            role = green.role(each)
             if role is not None:
                 roles[address] = role
             if self._derives(each, kind):
                 found.append(address)
         if len(found) > MAX_GREENLETS:
             raise CorruptStructure(self._module, f"more than {MAX_GREENLETS:,} greenlets")
-        self.gevent = Gevent(self._memory, self._objects, roles, found)
+        self.green = GreenWaits(self._memory, self._objects, roles, found)
         members = {address: self._members(address) for address in found}
         return self._together({address: each for address, each in members.items() if each is not None})
 
@@ -248,6 +248,6 @@ class GreenletReader:
 
     @if_unreadable("greenlet")
     def type_name(self, greenlet: Greenlet) -> str:
-        """The name of a greenlet's class."""
-        return self._objects.type_name(greenlet.address)
+        """The name of a greenlet's class; of the greenlet that a hub of eventlet runs in, that of the hub's class."""
+        return self.green.hubs.get(greenlet.address) or self._objects.type_name(greenlet.address)
 

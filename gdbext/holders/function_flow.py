@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import heapq
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from gdbext.arch.protocol import Instruction, MemoryOperand
@@ -281,6 +281,11 @@ class Function:
     def acquired_by(self) -> Mapping[Value, int]:
         """The function that has acquired each lock, for messages."""
         return self._effects.acquired_by
+
+    @property
+    def given_back(self) -> Collection[Value]:
+        """The locks that the function has acquired on every path to a release of them."""
+        return self._effects.given_back
 
     def effect(self) -> Effect:
         """The effect of a call of the function when it has returned."""

@@ -17,7 +17,7 @@ from gdbext.holders.pairs import PAIRS
 from gdbext.inferior.protocol import Module, Target
 from gdbext.model import DERIVED, INFERRED, SHARED
 from gdbext.model.kinds import FAST_RLOCK, THREAD_EXIT, id_of_lock
-from gdbext.model.reasons import Reason, because
+from gdbext.model.reasons import Reason, because, joined, parts
 from gdbext.runtimes.names import public_name
 from gdbext.threads.code import Code
 from gdbext.threads.mentions import MAX_STACK_SCAN, OUTERMOST, Mentions
@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 
 #: Most innermost frames of a loop that waits for a spin lock.
 _LOOP = 3
+#: Most functions that are named in which candidates have acquired a lock.
+_MAX_TAKERS = 4
 
 
 class HolderFinder:
@@ -82,9 +84,12 @@ class HolderFinder:
     def prove(self, lock: SeenLock, waiters: Collection[int]) -> SeenLock | None:
         """The lock with the thread whose machine code proves that it holds it; None if there is no such thread.
 
-        If the code of several threads seems to prove it, they are candidates, since only one can hold the lock.
+        If the code of several threads seems to prove it, they are candidates, since only one can hold the lock. So is
+        each thread that has acquired a lock which any thread may release.
         """
         proofs = self._proofs(lock, waiters)
+        if proofs and PAIRS[lock.kind].others_release:
+            return replace(lock, candidates=tuple(sorted(proofs)), why=joined([*parts(lock.why), *_takers(proofs)]))
         if len(proofs) > 1:
             return replace(lock, holders=(), candidates=tuple(sorted(proofs)),
                            why=because("several-proven", threads=len(proofs)))
@@ -298,6 +303,15 @@ def _proven(proof: Proof) -> Reason:
     if proof.call is None:
         return because("proven-by-instruction", function=proof.function, module=proof.module)
     return because("proven-by-code", function=proof.function, module=proof.module, call=proof.call)
+
+
+def _takers(proofs: Mapping[int, Proof]) -> Sequence[Reason]:
+    """The functions in which candidates have acquired a lock."""
+    threads: dict[tuple[str | None, str, str | None], list[int]] = {}
+    for number, proof in sorted(proofs.items()):
+        threads.setdefault((proof.function, proof.module, proof.call), []).append(number)
+    return [because("called-not-released", threads=tuple(numbers), function=function, module=module, call=call)
+            for (function, module, call), numbers in [*threads.items()][:_MAX_TAKERS]]
 
 
 def _inferred(lock: SeenLock, numbers: Collection[int], why: Reason) -> SeenLock:

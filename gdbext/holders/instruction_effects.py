@@ -39,6 +39,7 @@ class InstructionEffects:
         self.block: int | None = None
         self.calls: list[tuple[int, int | None, Mapping[str, str | None]]] = []
         self.released: list[tuple[int, Value | None]] = []
+        self.given_back: set[Value] = set()
         self.stored: list[tuple[int, str | None]] = []
         self.used: set[str] = set()
         self.acquired_by: dict[Value, int] = {}
@@ -361,7 +362,7 @@ class InstructionEffects:
         if not is_primitive and self._flow.inlined is not None:
             state.called |= {called}
             passed = self._pass(called, arguments, state)
-        if not is_primitive or effect.waits:
+        if not is_primitive or effect.suspends:
             self._call_writes(arguments.values(), state)
         self._release(effect, arguments, state)
         self._acquire(effect, arguments, state, instruction.address, called)
@@ -380,6 +381,10 @@ class InstructionEffects:
         lock = _translate(effect.attempt[0], arguments) if effect.attempt is not None else None
         if effect.attempt is not None and lock is not None and called is not None:
             self.acquired_by[lock] = called
+            flag = arguments.get(effect.waits) if effect.waits is not None else None
+            if flag is not None and flag.base == CONSTANT and flag.offset:
+                state.held[lock] = frozenset()
+                return
             made = state.values[state.cpu.RESULT] = state.fresh(instruction.address, state.cpu.RESULT)
             state.attempts[made.base] = lock, effect.attempt[1]
 
@@ -400,6 +405,8 @@ class InstructionEffects:
     def _release_lock(self, lock: Value | None, state: State) -> None:
         if self.block is not None and (lock is None or lock not in state.held):
             self.released.append((self.block, lock))
+        elif lock is not None:
+            self.given_back.add(lock)
         state.release(lock)
 
     def _acquire(self, effect: Effect, arguments: Mapping[str, Value], state: State, address: int,

@@ -132,6 +132,11 @@ class LockFlow:
         function = self._function_at(pc, entered)
         return function.acquired_by.get(lock) if function is not None else None
 
+    def gives_back(self, pc: int, lock: Value, entered: int | None = None) -> bool:
+        """Whether the function of a program counter releases a lock that it has acquired."""
+        function = self._function_at(pc, entered)
+        return function is not None and lock in function.given_back
+
     def is_relevant(self, start: int, depth: int = 0) -> bool:
         """Whether a function, or one that it calls, may call a function that acquires or releases."""
         return self.may_call(self._primitives, start, depth)

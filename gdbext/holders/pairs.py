@@ -26,7 +26,8 @@ class Call:
 
     `argument` is the index of the argument that points to the lock, None if there is only one such lock in the library.
     It points to a place in the lock, `offset` bytes after its start. With `after_attempt`, code calls it only if an
-    atomic instruction has not acquired the lock.
+    atomic instruction has not acquired the lock. `waits` is the index of an argument; if that is a constant other than
+    0, the function does not fail.
     """
 
     name: str
@@ -34,6 +35,7 @@ class Call:
     succeeds: Success = "always"
     after_attempt: bool = False
     offset: int = 0
+    waits: int | None = None
 
 
 @record
@@ -72,7 +74,9 @@ class Pairs:
     it, it does not hold the lock. Functions of `may_acquire` are for another kind, and most files call them; code may
     call one of them in place of one of `acquires`, by a flag. `inlined` are the instructions in code of the program,
     but not in the interpreter. `versioned` matches the demangled name of a function in which threads wait. Its group is
-    the inline namespace of the library's release, which the names in the row lack.
+    the inline namespace of the library's release, which the names in the row lack. If `others_release`, any thread may
+    release a lock that one has acquired: the thread is only a candidate, and only if the function that has acquired the
+    lock also releases it.
     """
 
     acquires: tuple[Call, ...] = ()
@@ -82,6 +86,7 @@ class Pairs:
     suspends: tuple[Call, ...] = ()
     inlined: Inlined | None = None
     versioned: re.Pattern[str] | None = None
+    others_release: bool = False
 
 
 def _calls(names: str, succeeds: Success = "always", argument: int | None = 0) -> tuple[Call, ...]:
@@ -166,6 +171,12 @@ PAIRS: Final[Mapping[LockKind, Pairs]] = {
         (*_calls("_ZN5boost12shared_mutex6unlockEv _ZN5boost12shared_mutex13unlock_sharedEv "
                  "_ZN5boost12shared_mutex14unlock_upgradeEv"), Call("pthread_mutex_unlock", offset=8)),
         inlined=Inlined(8, frozenset(), frozenset())),
+    # POSIX.1-2017. sem_wait fails only if a signal handler interrupts it, and most programs ignore its result. Locks
+    # that extensions make are semaphores too: CPython 3.8 to 3.14 Python/thread_pthread.h, USE_SEMAPHORES
+    "semaphore": Pairs(
+        (*_calls("sem_wait"), *_calls("sem_trywait sem_timedwait sem_clockwait", "zero"),
+         Call("PyThread_acquire_lock", 0, "not zero", waits=1), *_calls("PyThread_acquire_lock_timed", "not zero")),
+        _calls("sem_post PyThread_release_lock"), others_release=True),
     # Itanium C++ ABI 3.3.3: the result is 1 if this thread is to run the initialiser
     "static-guard": Pairs(
         _calls("__cxa_guard_acquire", "not zero"), _calls("__cxa_guard_release __cxa_guard_abort")),

@@ -68,6 +68,7 @@ class _Functions:
     only: Mapping[int, str]
     guards: Guards
     releasing: Mapping[int, Call]
+    others_release: bool
 
     @property
     def are_inlined(self) -> bool:
@@ -202,18 +203,20 @@ class ProvenHolders:
             for calls in (row.acquires, row.acquires + row.may_acquire, row.releases, row.runs, row.suspends))
         if not acquiring and not running and (row.inlined is None or not row.inlined.may_acquire):
             return None
-        effects = dict.fromkeys(suspending, Effect(waits=True))
+        effects = dict.fromkeys(suspending, Effect(suspends=True))
         only: dict[int, str] = {}
         for address, (call, module) in acquiring.items():
             lock = self._lock(call, module)
             if call.argument is None:
                 only[address] = module.path
+            waits = self._code.cpu.ARGUMENTS[call.waits] if call.waits is not None else None
             effects[address] = (Effect(acquires={lock: frozenset()}) if call.succeeds == "always"
-                                else Effect(attempt=(lock, call.succeeds == "zero")))
+                                else Effect(attempt=(lock, call.succeeds == "zero"), waits=waits))
         effects.update((address, Effect(releases=(self._lock(*found),))) for address, found in releasing.items())
         ending = frozenset((*releasing, *suspending))
         parts = {part: call for address, (call, _) in running.items() for part in self._parts(address)}
-        outside = [*self._library, *self._interpreters()] if row.inlined is not None else self._library
+        are_own = row.inlined is not None or row.others_release
+        outside = [*self._library, *self._interpreters()] if are_own else self._library
         flow = LockFlow(self._target, self._code, effects, outside, row.inlined)
         all_calls = {**acquiring, **suspending, **releasing}
         arguments = {address: self._code.cpu.ARGUMENTS[call.argument]
@@ -222,7 +225,8 @@ class ProvenHolders:
                         {call.name: address for address, (call, _) in all_calls.items()})
         return _Functions(
             frozenset((*own, *ending, *parts)), flow, {address: call for address, (call, _) in acquiring.items()},
-            ending, parts, only, guards, {address: call for address, (call, _) in releasing.items()})
+            ending, parts, only, guards, {address: call for address, (call, _) in releasing.items()},
+            row.others_release)
 
     def _interpreters(self) -> list[Module]:
         """The files with an interpreter, whose compiled code has no locks of other languages."""
@@ -282,6 +286,7 @@ class ProvenHolders:
         for lock, released in state.held.items():
             if (lock.base[1] == only if lock.base[0] == ONLY else address not in released and
                     recompute(self._target, self._code, lock, state, registers) == address
+                    and (not functions.others_release or flow.gives_back(pc - 1 if index else pc, lock, entered))
                     and not self._passed_on(functions, native, index, lock)):
                 return self._name(functions, flow.acquired_by(pc - 1 if index else pc, lock, entered))
         return None
@@ -307,7 +312,7 @@ class ProvenHolders:
         native = seen.native(self._code)
         pc = native[index][0] - 1
         module = self._code.module(pc)
-        if (not index or functions.running or functions.are_inlined or module is None
+        if (not index or functions.running or functions.are_inlined or functions.others_release or module is None
                 or not self._has(functions.own, module) or self._ends(functions, native, index)):
             return None
         state = functions.flow.held_at(pc, self._entered(native, index))
@@ -431,11 +436,11 @@ class ProvenHolders:
         """Whether a file's functions may acquire locks of a row."""
         if functions.are_inlined:
             return not functions.flow.has_outside(module)
-        return self._has(functions.own, module)
+        return not functions.flow.has_outside(module) and self._has(functions.own, module)
 
     def _may_release(self, functions: _Functions, module: Module) -> bool:
         """Whether a file's functions may release locks of a row: it is linked with a file that can, or can itself."""
-        if functions.are_inlined:
+        if functions.are_inlined or functions.flow.has_outside(module):
             return not functions.flow.has_outside(module)
         key = functions.ending, module.path
         if key not in self._releasing:

@@ -132,7 +132,8 @@ KINDS: Mapping[LockKind, Kind] = {
         wait_for="any", no_owner="condvar-has-no-owner", is_event=True, own_threads_only=True,
         structure="pthread_cond_t"),
     "semaphore": Kind(
-        "none: any thread may post it", name="POSIX semaphore",
+        "none: any thread may post it; candidates: threads whose machine code has acquired it and can release it",
+        name="POSIX semaphore",
         wait_for="any", no_owner="semaphore-has-no-owner", is_event=True,
         handler_may_release=True, own_threads_only=True, structure="sem_t"),
     "openmp-barrier": Kind(

@@ -64,12 +64,11 @@ ReasonCode = Literal[
     "locker-unknown", "of-descriptor", "other-end", "other-end-here", "other-end-not-found", "other-end-not-open",
     "other-end-not-searched", "process", "process-running", "this-process", "watches", "watches-nothing",
     # holders/
-    "as-many-others", "descriptor-in-use", "foreign-owner", "guard-in-frame", "in-locker-block", "in-shared-generator",
-    "in-greenlet-with-block",
-    "in-suspended-generator", "in-suspended-greenlet", "in-suspended-task", "maybe-inside", "maybe-not-arrived",
-    "nobody-inside", "only-thread-inside", "owner-called-fork", "proven-by-code",
-    "proven-by-instruction", "proven-readers",
-    "readers-not-recorded", "several-proven", "threads-in-file", "too-many-readers",
+    "as-many-others", "called-not-released", "descriptor-in-use", "foreign-owner", "guard-in-frame", "in-locker-block",
+    "in-shared-generator", "in-greenlet-with-block", "in-suspended-generator", "in-suspended-greenlet",
+    "in-suspended-task", "maybe-inside", "maybe-not-arrived", "nobody-inside", "only-thread-inside",
+    "owner-called-fork", "proven-by-code", "proven-by-instruction", "proven-readers", "readers-not-recorded",
+    "several-proven", "threads-in-file", "too-many-readers",
     # stacks/
     "eval-in-no-frame", "evals-in-one-frame", "frame-counts-differ", "native-stack-cut", "python-stack-cut",
     # schema/

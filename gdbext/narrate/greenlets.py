@@ -13,7 +13,7 @@ from gdbext.narrate.words import Foreign, Marked, Words, capitalised, listed, pl
 #: How many addresses a list shows before "and N more".
 _MANY = 8
 _ENDED = "threads that have ended, or are not known"
-_GEVENT = re.compile(r"(?:^|/)gevent/[\w/]+\.py$")
+_LIBRARY = re.compile(r"(?:^|/)(?:gevent|(eventlet))/[\w/]+\.py$")
 #: What an event loop watches for a greenlet.
 _WATCHED = {"io": "input or output", "child": "a child process", "signal": "a signal", "stat": "a file to change",
             "async": "another thread"}
@@ -59,7 +59,7 @@ def names(members: Sequence[Greenlet]) -> Words:
 def place(greenlet: Greenlet) -> str | None:
     """The innermost place of a greenlet in the program's own code; None without any."""
     own = next((frame for frame in greenlet.stack
-                if library_of(frame) is None and not _GEVENT.search(frame.file)), None)
+                if library_of(frame) is None and not _LIBRARY.search(frame.file)), None)
     return f"{own.function} {file_name(own.file)}:{own.line}" if own is not None else None
 
 
@@ -135,14 +135,19 @@ def cycle(facts: Facts, members: Sequence[Greenlet]) -> list[Words]:
     start = Marked("bad", ("Cycle of greenlets",))
     end = ("it continues only if it is killed" if len(members) == 1 else
            "they continue only if one of them is killed")
-    # an event loop without anything else to wait for raises an exception in the main greenlet
+    # an event loop of gevent without anything else to wait for raises an exception in the main greenlet
     loop = ", or if its event loop has nothing else to wait for (LoopExit)" if any(
-        each.is_main for each in members) else ""
+        each.is_main and not _waits_in_eventlet(each) for each in members) else ""
     lines: list[Words] = [(start, f" without a timeout; {end}{loop}:")]
     lines += [(*capitalised(greenlet_name(each)), " ", *doing(facts, each)) for each in members[:_MANY]]
     if len(members) > _MANY:
         lines.append((f"and {len(members) - _MANY:,} more",))
     return lines
+
+
+def _waits_in_eventlet(greenlet: Greenlet) -> bool:
+    found = _LIBRARY.search(greenlet.stack[0].file) if greenlet.stack else None
+    return found is not None and bool(found[1])
 
 
 def counts(report: Report) -> Words:

@@ -303,6 +303,9 @@ _WORDINGS: Mapping[ReasonCode, Wording] = {
     "as-many-others": lambda missing: (
         f"{_has(missing)} not arrived, and exactly {missing} other thread{'s' if missing != 1 else ''} could still do "
         "so"),
+    "called-not-released": lambda threads, function, module, call: (
+        f"{f'{function}() in {module}' if function else f'code in {module}'} has called {call}() for it, and has not "
+        f"released it, in thread{'s' if len(threads) != 1 else ''} {_listed(threads)}"),
     "foreign-owner": "its owner has TID {tid}, which is not a thread of this process; the lock is shared",
     "guard-in-frame": lambda function, module, call: (
         f"{f'{function}() in {module}' if function else f'code in {module}'} has acquired it, and a guard object in "

@@ -1,6 +1,6 @@
-"""Greenlets of gevent: what each of them waits for, which greenlet holds the lock, and the cycles among them.
+"""Greenlets of gevent and eventlet: what they wait for, which greenlet holds the lock, and the cycles among them.
 
-What wakes a greenlet is in memory (`cpython.gevent`). An ``RLock`` records the greenlet that has it. A semaphore
+What wakes a greenlet is in memory (`cpython.green_waits`). An ``RLock`` records the greenlet that has it. A semaphore
 records none: its holder is the greenlet inside a `with` block of it, if only one greenlet can have it and no other
 may have released it.
 """
@@ -14,7 +14,7 @@ from functools import cached_property, partial
 from typing import Final, NamedTuple
 
 from gdbext.cpython.frames import RawFrame
-from gdbext.cpython.gevent import ASYNC, TIMER, GeventLocks, Waker
+from gdbext.cpython.green_waits import ASYNC, TIMER, GreenLocks, Waker
 from gdbext.cpython.greenlets import CURRENT, SUSPENDED, GreenletReader
 from gdbext.cpython.greenlets import Greenlet as RawGreenlet
 from gdbext.cpython.locks import PyLock
@@ -33,8 +33,8 @@ from gdbext.waits.seen import SeenLock
 
 READY: Final = "ready"
 
-#: Files whose functions wait for objects of gevent on behalf of the program.
-_GEVENT = re.compile(r"(?:^|/)gevent/[\w/]+\.py$")
+#: Files whose functions wait on behalf of the program.
+_LIBRARY = re.compile(r"(?:^|/)(?:gevent|eventlet)/[\w/]+\.py$")
 _PATCHED = re.compile(r"(?:^|/)(threading|queue)\.py$")
 #: Methods of `threading.Thread`: those that wait for its end, and those that run it.
 _JOINING = ("join", "_wait_for_tstate_lock")
@@ -70,18 +70,23 @@ class _Holding(NamedTuple):
 def judge_greenlets(context: Context, greenlets: Sequence[Greenlet]) -> GreenletGraph:
     """Find out what greenlets wait for; what cannot be read is noted in the findings."""
     waits: dict[int, GreenletWait] = {}
+    hubs: set[int] = set()
     if any(_is_judged(each) for each in greenlets):
         for python in context.python.pythons:
             for interpreter in python.interpreters:
                 reader = context.python.greenlets(python, interpreter)
                 try:
-                    if reader.is_used and reader.greenlets and reader.gevent.is_used:
+                    if reader.is_used and reader.greenlets and reader.green.is_used:
+                        hubs.update(reader.green.hubs)
                         waits.update(_Interpreter(context, python, interpreter, reader).waits())
                 except GdbextError as error:
                     what: ProblemKind = "not applicable" if isinstance(error, UnknownLayout) else "unreadable"
-                    context.findings.problem(f"gevent in interpreter {interpreter.id}", what, because_of(error))
+                    where = f"gevent or eventlet in interpreter {interpreter.id}"
+                    context.findings.problem(where, what, because_of(error))
     made = tuple([replace(each, waits=waits.get(each.address)) if _is_judged(each) else each for each in greenlets])
-    unknown = sum(_is_judged(each) and not each.is_main and each.waits is None for each in made)
+    # the greenlet of a hub continues when another one switches to it
+    unknown = sum(_is_judged(each) and not each.is_main and each.waits is None and each.address not in hubs
+                  for each in made)
     if unknown:
         context.findings.notes.append(because("greenlets-not-judged", count=unknown))
     return GreenletGraph(made, find_cycles(made))
@@ -101,7 +106,7 @@ def _is_judged(greenlet: Greenlet) -> bool:
 
 
 class _Interpreter:
-    """gevent in one interpreter."""
+    """gevent and eventlet in one interpreter."""
 
     def __init__(self, context: Context, python: Python, interpreter: InterpreterState,
                  reader: GreenletReader) -> None:
@@ -109,10 +114,10 @@ class _Interpreter:
         self._python = python
         self._objects = python.objects
         self._greenlets = reader
-        self._gevent = reader.gevent
+        self._green = reader.green
         self._numbers = {tstate.address: number for tstate in interpreter.threads
                          if (number := context.python.number_of_tstate.get(tstate.address)) is not None}
-        locks = GeventLocks(context.memory, python.runtime.layouts, python.objects, reader.gevent)
+        locks = GreenLocks(context.memory, python.runtime.layouts, python.objects, reader.green)
         self._reader = Reader(context.memory, python, (), locks)
         # by object: how many greenlets were searched for its name, the name, and what frames know it by
         self._searched: dict[int, int] = {}
@@ -124,7 +129,7 @@ class _Interpreter:
         found: dict[int, GreenletWait] = {}
         locks: dict[int, PyLock] = {}
         for each in self._suspended:
-            wakers = self._gevent.wakers.get(each.address, ())
+            wakers = self._green.wakers.get(each.address, ())
             if not wakers:
                 continue
             lock = self._lock_of(each, wakers)
@@ -178,11 +183,11 @@ class _Interpreter:
         objects = [waker for waker in wakers if waker.role in ("linkable", "queue", "greenlet")]
         if len(objects) != 1 or any(waker.role == "callback" for waker in wakers):
             return None
-        semaphore = self._gevent.semaphore(objects[0].address)
+        semaphore = self._green.semaphore(objects[0].address)
         if semaphore is None:
             return None
         is_locked = not semaphore.counter and not semaphore.notifies
-        address = self._gevent.rlock_of.get(objects[0].address)
+        address = self._green.rlock_of.get(objects[0].address)
         if address is None:
             waited, recursive = self._patched(greenlet, objects[0].address)
             if waited is not None:
@@ -196,14 +201,14 @@ class _Interpreter:
 
     @if_unreadable((None, 0))
     def _patched(self, greenlet: RawGreenlet, semaphore: int) -> tuple[RawFrame | None, int]:
-        """What the standard library waits for with a lock of gevent, after monkey-patching.
+        """What the standard library waits for with a lock of gevent or eventlet, after monkey-patching.
 
         :return: the outermost frame of `threading` and `queue` that waits for something else than the lock, and the
             ``threading.RLock`` that the lock is a part of, or 0.
         """
         waited, recursive = None, 0
         for raw in self._frames(greenlet):
-            if _GEVENT.search(raw.frame.file):
+            if _LIBRARY.search(raw.frame.file):
                 continue
             if _PATCHED.search(raw.frame.file) is None:
                 break
@@ -226,7 +231,7 @@ class _Interpreter:
         waited, _ = self._patched(waiter, address)
         owner = self._variable(waited, "self") if waited is not None else 0
         if waited is None or not owner:
-            return self._gevent.objects.class_name(address), address, ()
+            return self._green.objects.class_name(address), address, ()
         module = _PATCHED.search(waited.frame.file)
         kind = self._objects.type_name(owner)
         name = f"{module[1]}.{kind}" if module and "." not in kind else kind
@@ -239,14 +244,14 @@ class _Interpreter:
 
     @if_unreadable("lock")
     def _class(self, address: int) -> str:
-        kind = self._gevent.objects.class_name(address)
+        kind = self._green.objects.class_name(address)
         return "threading.RLock" if kind.endswith("._RLock") else kind
 
     def _name(self, greenlet: RawGreenlet, address: int) -> str | None:
         if self._searched.get(address, 0) < _MAX_NAMING:
             self._searched[address] = self._searched.get(address, 0) + 1
             named = self._reader.names.find([raw for raw in self._frames(greenlet)
-                                             if not _GEVENT.search(raw.frame.file)], [address])
+                                             if not _LIBRARY.search(raw.frame.file)], [address])
             if named is not None:
                 self._names.setdefault(address, named.text)
                 if named.object:
@@ -257,15 +262,15 @@ class _Interpreter:
 
     def _holding(self, lock: PyLock) -> _Holding | None:
         takers = self._inside.get(lock.address, ())
-        recorded = self._gevent.rlock(lock.address)
+        recorded = self._green.rlock(lock.address)
         if recorded is not None:
             # only its owner can release it, so it needs no other proof
             if recorded.owner not in self._states or recorded.count <= 0:
                 return None
             taken_at = next((taken.at for stack, taken in takers if stack.greenlet == recorded.owner), None)
             return _Holding(recorded.owner, RECORDED, None, taken_at)
-        if len(takers) != 1:
-            return None
+        if len(takers) != 1 or (lock.owner is None and self._green.is_scheduled_with(lock.address)):
+            return None  # a call of the event loop may release it
         (stack, taken), = takers
         if not stack.greenlet or taken.released or (lock.owner is not None and lock.owner != stack.greenlet):
             return None

@@ -9,8 +9,8 @@ expect     ``deadlock``; ``healthy``: it runs until it is asked to end; ``hang``
            own threads deadlock
 edges      the waiting thread, the kind of lock (several, separated by ``|``, if each is true), the holder; null if no
            living thread can release it
-greenlets  the edges of cycles of greenlets, each named by its outermost function: the waiting greenlet, the class of
-           the lock (``end`` if it waits for the end of the other), and the holder
+greenlets  the edges of cycles of greenlets, each named by its outermost function that is not eventlet's: the waiting
+           greenlet, the class of the lock (``end`` if it waits for the end of the other), and the holder
 behind     further threads that can never run again because of these
 waits      the waits of these, in the format of edges: a standstill lists them too
 standstill true if no thread of the process can ever run again; not needed if all threads are listed above
@@ -576,7 +576,8 @@ def judge(program: Program, threads: Mapping[int, str], document: Json) -> tuple
 def _judge_greenlets(program: Program, document: Json) -> tuple[str, str] | None:
     """What is wrong or missing about cycles of greenlets; None if nothing is."""
     rows = {row["id"]: row for row in document.get("greenlets", ())}
-    name = {address: row["stack"][-1]["function"] if row["stack"] else address for address, row in rows.items()}
+    name = {address: next((each["function"] for each in reversed(row["stack"])
+                           if "/eventlet/" not in each.get("file", "")), address) for address, row in rows.items()}
     found = {(name[address], rows[address]["waits"]["kind"] or "end", name[other])
              for cycle in document.get("greenlet_cycles", ()) for address in cycle
              for other in (*rows[address]["waits"]["holders"], *rows[address]["waits"]["greenlets"])}

@@ -610,6 +610,26 @@ static int take_semaphore_clocked(void *lock) {
     return sem_clockwait(lock, CLOCK_OF_CHOICE, &end);
 }
 
+/* It uses the semaphore as a lock, but another thread may release it. */
+static void *hold_semaphore(void *argument) {
+    struct side *side = argument;
+    sem_t *lock = side->lock;
+    sem_wait(lock);
+    advance(&side->has);
+    rest();
+    sem_post(lock);
+    return NULL;
+}
+
+/* It waits for an event, so it holds nothing. */
+static void *receive_event(void *argument) {
+    struct side *side = argument;
+    sem_wait(side->lock);
+    advance(&side->has);
+    rest();
+    return NULL;
+}
+
 static void show_semaphore(sem_t *lock, int shared, operation first, operation second, const char *timed) {
     struct side *sides = calloc(2, sizeof *sides);
     insist(!sem_init(lock, shared, 1), "no semaphore");
@@ -627,6 +647,24 @@ static void show_semaphore(sem_t *lock, int shared, operation first, operation s
 static int scene_sem(void) {
     static sem_t lock;
     show_semaphore(&lock, 0, take_semaphore, take_semaphore, NULL);
+    return 1;
+}
+
+static int scene_sem_lock(void) {
+    static sem_t lock;
+    static struct side sides[4];
+    insist(!sem_init(&lock, 0, 2), "no semaphore");
+    // the function is bound at its first call, and before that machine code does not show which one it is
+    sem_post(&lock);
+    for (int i = 0; i < 4; ++i)
+        sides[i] = (struct side){take_semaphore, &lock, 0};
+    start_holder("holder", hold_semaphore, &sides[0]);
+    start_holder("another", hold_semaphore, &sides[1]);
+    start_holder("receiver", receive_event, &sides[2]);
+    settle_at_rest(start("innocent", have_at_hand, &lock));
+    start_waiter("first", &sides[3], sizeof lock);
+    LOCK(.name = "lock", .kind = "semaphore", .address = &lock, .state = "zero", .really = "holder another",
+         .candidates = "holder another", .waiters = "first");
     return 1;
 }
 
@@ -1288,7 +1326,7 @@ static const struct scene scenes[] = {
     SCENE("read-nonrecursive", read_nonrecursive), SCENE("read-ambiguous", read_ambiguous),
     SCENE("read-abba", read_abba), SCENE("upgrade", upgrade), SCENE("cond", cond), SCENE("cond-timed", cond_timed),
     SCENE("cond-groups", cond_groups), SCENE("c11-cond", c11_cond), SCENE("c11-join", c11_join), SCENE("sem", sem),
-    SCENE("sem-timed", sem_timed), SCENE("sem-pshared", sem_pshared), SCENE("barrier-one", barrier_one),
+    SCENE("sem-lock", sem_lock), SCENE("sem-timed", sem_timed), SCENE("sem-pshared", sem_pshared), SCENE("barrier-one", barrier_one),
     SCENE("barrier-two", barrier_two), SCENE("barrier-ambiguous", barrier_ambiguous),
     SCENE("barrier-deadlock", barrier_deadlock), SCENE("once", once), SCENE("once-deadlock", once_deadlock),
     SCENE("once-self", once_self), SCENE("join-chain", join_chain), SCENE("join-timed", join_timed),

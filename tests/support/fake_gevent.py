@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gdbext.cpython.gevent import Gevent
-from gdbext.cpython.gevent_objects import GeventObjects
+from gdbext.cpython.green_objects import GreenObjects
+from gdbext.cpython.green_waits import GreenWaits
 from gdbext.cpython.objects import Objects
 from tests.support.fake_greenlets import FakeGreenlets
 
@@ -115,12 +115,12 @@ class FakeGevent(FakeGreenlets):
         """The bound method ``switch`` of a greenlet or of a waiter."""
         return self.builtin_method("switch", target)
 
-    def gevent(self) -> Gevent:
+    def gevent(self) -> GreenWaits:
         """The decoder, after all objects were made."""
         reader = self.reader()
         assert reader.greenlets
-        return reader.gevent
+        return reader.green
 
-    def objects(self) -> GeventObjects:
+    def objects(self) -> GreenObjects:
         """The reader of gevent's objects."""
-        return GeventObjects(self.memory, Objects(self.memory, self.layouts))
+        return GreenObjects(self.memory, Objects(self.memory, self.layouts))

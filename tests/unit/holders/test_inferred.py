@@ -15,7 +15,7 @@ from gdbext.holders.inferred import HolderFinder
 from gdbext.holders.proven import Proof
 from gdbext.inferior.protocol import Module, Section, Symbol, Target, ThreadRef
 from gdbext.model import DERIVED
-from gdbext.model.reasons import Reason
+from gdbext.model.reasons import Reason, because, parts
 from gdbext.narrate.reasons import explain
 from gdbext.threads.code import Code
 from gdbext.threads.site import Sites
@@ -388,6 +388,20 @@ def test_functions_are_those_of_the_namespace_in_which_a_thread_waits(monkeypatc
     proofs.namespaces.clear()
     finder.prove(view, [1])
     assert proofs.namespaces == {None}
+@pytest.mark.parametrize("proven", [(2,), (1, 2)])
+def test_threads_that_have_taken_a_semaphore_are_candidates(
+        monkeypatch: pytest.MonkeyPatch, proven: tuple[int, ...]) -> None:
+    process = Process()
+    for _ in range(3):
+        process.thread([APP])
+    monkeypatch.setattr(proven_module, "ProvenHolders", lambda *_: Proofs(*proven))
+    view = SeenLock("semaphore", LOCK, "zero", why=because("semaphore-has-no-owner"))
+    code, threads, target = cast(Code, process), cast(Threads, process), cast(Target, process)
+    finder = HolderFinder(target, code, threads, Sites(process.memory, code, MODULES[1:2]), MODULES[1:2], [view], {})
+    found = finder.prove(view, [1])
+    assert found is not None
+    assert (found.holders, found.candidates) == ((), proven)
+    assert [reason.code for reason in parts(found.why)] == ["semaphore-has-no-owner", "called-not-released"]
 
 
 def test_lock_that_no_code_acquires_is_left_to_the_other_ways(monkeypatch: pytest.MonkeyPatch) -> None:

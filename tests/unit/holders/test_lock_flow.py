@@ -191,6 +191,35 @@ def test_lock_that_a_helper_may_take_is_one_of_its_caller() -> None:
     assert taken(f"{KEEP}\ncall helper\nhere: call other\nret", helper=helper) == [(False, True)]
 
 
+@pytest.mark.parametrize(("before", "after", "is_held"), [
+    ("mov $0x1,%esi", "nop", True),
+    ("xor %esi,%esi", "nop", False),
+    ("mov %rax,%rsi", "nop", False),
+    ("nop", "nop", False),
+    ("xor %esi,%esi", "test %eax,%eax\nje out", True),
+    ("mov $0x1,%esi", "mov %rbx,%rdi\ncall release", False),
+])
+def test_attempt_that_waits_by_an_argument_does_not_fail(before: str, after: str, is_held: bool) -> None:
+    program = Program(f=f"{KEEP}\n{before}\ncall ask\n{after}\nhere: call other\nout: ret")
+    assert program.held() == (ARGUMENT if is_held else set())
+
+
+@pytest.mark.parametrize(("end", "gives_back"), [
+    ("mov %rbx,%rdi\ncall release", True),
+    ("mov %rbx,%rdi\ncall helper", True),
+    ("mov %r12,%rdi\ncall release", False),  # another one, as far as is known
+    ("lea 0x38(%rbx),%rdi\ncall release", False),
+    ("call other", False),
+])
+def test_function_that_releases_the_lock_that_it_has_acquired(end: str, gives_back: bool) -> None:
+    program = Program(f=f"{KEEP}\ncall acquire\nhere: call other\n{end}\nret", helper="call release\nret")
+    flow = LockFlow(cast(Target, program), cast(Code, program), EFFECTS)
+    pc = program.labels["f", "here"]
+    state = flow.held_at(pc)
+    assert state is not None
+    assert [flow.gives_back(pc, lock) for lock in state.held] == [gives_back]
+
+
 def test_function_is_analysed_again_only_if_more_of_its_callees_can_be(monkeypatch: pytest.MonkeyPatch) -> None:
     analysed: list[int] = []
 

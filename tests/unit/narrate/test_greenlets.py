@@ -78,6 +78,10 @@ def test_cycle_with_a_main_greenlet_also_ends_with_its_loop() -> None:
     assert plain(greenlets.cycle(facts(alone), [alone])[0]) == (
         "Cycle of greenlets without a timeout; it continues only if it is killed, or if its event loop has nothing "
         "else to wait for (LoopExit):")
+    hub = PyFrame("switch", "switch", "/opt/app/eventlet/hubs/hub.py", 310)
+    assert plain(greenlets.cycle(facts(alone), [replace(alone, stack=(hub, OWN))])[0]) == (
+        "Cycle of greenlets without a timeout; it continues only if it is killed:")
+    assert greenlets.place(replace(alone, stack=(hub, OWN))) == "take job.py:7"
 
 
 def test_sentences_of_greenlets_that_are_not_in_a_cycle() -> None:

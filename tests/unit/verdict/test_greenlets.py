@@ -12,6 +12,7 @@ from gdbext.threads.greenlets import find_greenlets
 from gdbext.threads.python_side import PythonSide
 from gdbext.verdict.greenlets import GreenletGraph, find_cycles, judge_greenlets
 from gdbext.waits.context import Context
+from tests.support.fake_eventlet import FakeEventlet
 from tests.support.fake_gevent import ASYNC, BOUNDED, CALLBACK, EVENT, GREENLET, IO, SEMAPHORE, TIMER, FakeGevent
 from tests.support.fake_greenlets import MAIN_STOP
 
@@ -167,7 +168,7 @@ def test_release_that_is_not_decoded_is_reported(fake: FakeGevent) -> None:
     graph, findings = judge(fake)
     assert [each.waits for each in graph.greenlets] == [None] * 2
     assert [(problem.where, problem.what) for problem in findings.problems] == [
-        ("gevent in interpreter 0", "not applicable")]
+        ("gevent or eventlet in interpreter 0", "not applicable")]
 
 
 @pytest.mark.parametrize(("count", "words"), [
@@ -180,3 +181,20 @@ def test_note_counts_greenlets_whose_waits_are_not_known(fake: FakeGevent, count
     fake.suspended(("leave", 5), main=fake.greenlet(stop=MAIN_STOP, start=1, thread_state=0))
     notes = [explain(note) for note in judge(fake)[1].notes]
     assert [note.partition(",")[0] for note in notes] == words
+
+
+def test_greenlet_of_a_hub_waits_for_nothing() -> None:
+    fake = FakeEventlet("3.13.0")
+    fake.hub(runs=fake.suspended(("run", 5)))
+    graph, findings = judge(fake)
+    assert [each.kind for each in graph.greenlets if not each.is_main] == ["eventlet.hubs.epolls.Hub"]
+    assert findings.notes == []
+
+
+def test_timeout_of_eventlet_ends_a_wait_for_a_lock() -> None:
+    fake = FakeEventlet("3.13.0")
+    one = fake.suspended(("f", 1))
+    lock = fake.semaphore("Lock", one)
+    assert waits_of(fake, one) == GreenletWait("threading.Lock", lock, locked=True)
+    fake.hub(fake.timer(fake.builtin_method("throw", one)))
+    assert waits_of(fake, one) == GreenletWait("threading.Lock", lock, locked=True, timed=True)

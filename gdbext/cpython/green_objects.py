@@ -1,11 +1,13 @@
-"""Objects of gevent: what each class is for, and where its instances keep their members.
+"""Objects of gevent and eventlet: what each class is for, and where its instances keep their members.
 
 gevent is written in Python, and most of it is compiled by Cython. A compiled class has its members at fixed offsets, in
 the order of the `.pxd` file. A class that runs as Python has ``__slots__`` or a dict, which describe themselves.
+eventlet is Python only.
 
 Sources: gevent 22.10.2 to 26.5.0 src/gevent/_gevent_c_abstract_linkable.pxd, _gevent_c_semaphore.pxd,
-_gevent_c_waiter.pxd, _gevent_cgreenlet.pxd, _gevent_cqueue.pxd, libev/corecext.pyx, _ffi/watcher.py, _ffi/callback.py.
-Confirmed in processes with gevent 22.10.2, 24.2.1 and 26.9.0.
+_gevent_c_waiter.pxd, _gevent_cgreenlet.pxd, _gevent_cqueue.pxd, libev/corecext.pyx, _ffi/watcher.py, _ffi/callback.py;
+eventlet 0.33.3 to 0.41.3 eventlet/semaphore.py, lock.py, event.py, queue.py, greenthread.py, hubs/hub.py.
+Confirmed in processes with gevent 22.10.2, 24.2.1 and 26.9.0, and with eventlet 0.33.3, 0.36.1 and 0.41.3.
 """
 
 from __future__ import annotations
@@ -21,8 +23,8 @@ from gdbext.remembered import remembered
 
 #: What instances of a class do: ``linkable`` (a semaphore, an event, a result), ``rlock`` and ``queue`` are waited for;
 #: a ``greenlet`` runs, and others wait for its end; a ``waiter`` is what a greenlet waits in; a ``watcher`` (of a time,
-#: a descriptor, a child) and a ``callback`` are called by the loop.
-Role = Literal["linkable", "rlock", "queue", "greenlet", "waiter", "watcher", "callback"]
+#: a descriptor, a child) and a ``callback`` are called by the loop; a ``hub`` of eventlet has the watchers of a thread.
+Role = Literal["linkable", "rlock", "queue", "greenlet", "waiter", "watcher", "callback", "hub"]
 
 _ROLES: Mapping[str, Role] = {
     "gevent._gevent_c_abstract_linkable.AbstractLinkable": "linkable",
@@ -35,6 +37,9 @@ _ROLES: Mapping[str, Role] = {
     "gevent._gevent_c_waiter.Waiter": "waiter", "gevent._waiter.Waiter": "waiter",
     "gevent.libev.corecext.watcher": "watcher", "gevent._ffi.watcher.watcher": "watcher",
     "gevent.libev.corecext.callback": "callback", "gevent._ffi.callback.callback": "callback",
+    "eventlet.semaphore.Semaphore": "linkable", "eventlet.event.Event": "linkable",
+    "eventlet.queue.LightQueue": "queue", "eventlet.queue.Waiter": "waiter",
+    "eventlet.greenthread.GreenThread": "greenlet", "eventlet.hubs.hub.BaseHub": "hub",
 }
 #: The offsets of members in compiled classes, by ``tp_basicsize``. An object begins with 16 bytes, and then, if it
 #: has methods in C, a pointer to their table.
@@ -56,10 +61,10 @@ _COMPILED: Mapping[str, Mapping[int, Mapping[str, int]]] = {
 _PUBLIC = {
     "gevent._gevent_c_semaphore.": "gevent.lock.", "gevent._semaphore.": "gevent.lock.",
     "gevent._gevent_cevent.": "gevent.event.", "gevent._gevent_cqueue.": "gevent.queue.",
-    "gevent._gevent_cgreenlet.": "gevent.",
+    "gevent._gevent_cgreenlet.": "gevent.", "eventlet.green.Queue.": "queue.",
 }
 #: What `threading.Lock` is after monkey-patching.
-_PATCHED_LOCK: Final = "gevent.thread.LockType"
+_PATCHED_LOCKS: Final = ("gevent.thread.LockType", "eventlet.lock.Lock")
 _HEAPTYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE
 _OBJECT_MEMBERS = (6, 16)  # T_OBJECT and T_OBJECT_EX of structmember.h
 #: Most objects in one list or queue.
@@ -70,8 +75,8 @@ _DEQUE = struct.Struct("<QQQQ")
 _BLOCK_ITEMS = 64
 
 
-class GeventObjects:
-    """Reads objects of gevent in one interpreter. Objects are addresses (``PyObject *``)."""
+class GreenObjects:
+    """Reads objects of gevent and eventlet in one interpreter. Objects are addresses (``PyObject *``)."""
 
     def __init__(self, memory: Memory, objects: Objects) -> None:
         self._memory = memory
@@ -80,7 +85,7 @@ class GeventObjects:
     @remembered
     @if_unreadable(None)
     def role(self, kind: int) -> Role | None:
-        """What instances of a class (``PyTypeObject *``) do; None for a class that is not gevent's."""
+        """What instances of a class (``PyTypeObject *``) do; None for a class of another library."""
         return next((_ROLES[name] for name in self._base_names(kind) if name in _ROLES), None)
 
     def is_a(self, address: int, *classes: str) -> bool:
@@ -90,7 +95,7 @@ class GeventObjects:
     def class_name(self, address: int) -> str:
         """An object's class as programs know it, such as ``gevent.lock.Semaphore``."""
         name = self._base_names(self._objects.type_address(address))[0]
-        if name == _PATCHED_LOCK:
+        if name in _PATCHED_LOCKS:
             return "threading.Lock"
         return next((public + name[len(inner):] for inner, public in _PUBLIC.items() if name.startswith(inner)), name)
 
@@ -164,15 +169,17 @@ class GeventObjects:
     # -- containers ------------------------------------------------------------------------------------------
 
     def items(self, address: int) -> Iterator[int]:
-        """The items of a ``list``, ``tuple`` or ``collections.deque``; of any other object, and of 0, none.
+        """The items of a ``list``, ``tuple``, ``set`` or ``collections.deque``; of any other object, and of 0, none.
 
         :raises CorruptStructure: there are too many, or a deque is damaged.
         """
         kind = self._objects.type_name(address) if address else ""
         if kind == "list":
-            yield from self._objects.list_start(address, _MAX_ITEMS)
+            yield from self._objects.list_start(address, self._objects.size(address, _MAX_ITEMS))
         elif kind == "tuple":
-            yield from self._objects.tuple_start(address, _MAX_ITEMS)
+            yield from self._objects.tuple_start(address, self._objects.size(address, _MAX_ITEMS))
+        elif kind == "set":
+            yield from self._objects.set_items(address)
         elif kind == "collections.deque":
             yield from self._deque(address)
 

@@ -1,4 +1,4 @@
-"""gevent: what each greenlet waits for, which greenlet holds the lock, cycles of greenlets, and the verdict."""
+"""gevent and eventlet: what greenlets wait for, which greenlet holds the lock, cycles of greenlets, and the verdict."""
 
 from __future__ import annotations
 
@@ -11,16 +11,18 @@ from tests.support.report import Json
 from tests.support.samples import SOURCES
 
 # the first and the last release with wheels for one version of Python, and one without symbols
-PAIRS = (("3.9-stripped", "22.10.2"), ("3.11", "24.2.1"), ("3.13", "26.9.0"))
+PAIRS = (("3.9-stripped", "gevent-22.10.2"), ("3.11", "gevent-24.2.1"), ("3.13", "gevent-26.9.0"),
+         ("3.9-stripped", "eventlet-0.33.3"), ("3.11", "eventlet-0.36.1"), ("3.13", "eventlet-0.41.3"))
 
 
 @pytest.mark.parametrize("variant", ["cycles", "waits", "patched"])
 @pytest.mark.parametrize(("name", "release"), PAIRS)
 def test_waits_holders_and_cycles(name: str, release: str, variant: str, tmp_path: Path) -> None:
     python, symbols = interpreters.use(name)
-    path = packages.use_locks(f"gevent-{release}", name.partition("-")[0])
+    path = packages.use_locks(release, name.partition("-")[0])
+    program = f"{release.partition('-')[0]}_waits.py"
     documents: dict[str, Json] = {}
-    with samples.running([python, "-W", "ignore", SOURCES / "gevent_waits.py", variant], tmp_path,
+    with samples.running([python, "-W", "ignore", SOURCES / program, variant], tmp_path,
                          variables={"PYTHONPATH": str(path)}) as sample:
         documents["direct"] = launcher.launch_by(launcher.command(
             "report", str(sample.pid), "--no-gdb", "--json", gdb=None)).document()
@@ -29,10 +31,13 @@ def test_waits_holders_and_cycles(name: str, release: str, variant: str, tmp_pat
             with cores.place(sample, sample.executable, target) as where:
                 documents[target] = gdb_session.batch(where, ["py-deadlocks --json"], symbols=symbols,
                                                       directory=sample.directory).document()
-        truth = sample.truth.greenlets
+        hubs = [row for row in sample.truth.greenlets if row["role"] == "hub"]
+        truth = [row for row in sample.truth.greenlets if row not in hubs]
     role = {row["id"]: row["role"] for row in truth}
     for where_from, document in documents.items():
         found = {role[row["id"]]: row["waits"] for row in document["greenlets"] if row["id"] in role}
+        kinds = {row["id"]: row["kind"] for row in document["greenlets"]}
+        assert [(row["id"], row["kind"]) for row in hubs if kinds[row["id"]] != row["kind"]] == [], where_from
         for row in truth:
             waits = found[row["role"]]
             assert waits is not None, (where_from, row)
