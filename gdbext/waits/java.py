@@ -104,7 +104,8 @@ class Java:
         lock = SeenLock(MONITOR, address, "locked", repeats=True, name=self._name(address))
         if monitor.how == "free":
             return replace(lock, state=FREE, why=because("lock-about-to-be-taken"))
-        owner = monitor.owner
+        # while objects are moved, the address may be that of another object
+        owner = monitor.owner if monitor.how != "lock-stack" or self._objects is not None else None
         if owner is waiter:
             # it has the monitor, so it waits for something else
             return None

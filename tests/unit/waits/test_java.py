@@ -113,6 +113,17 @@ def test_monitor_of_another_thread(version: str, evidence: Evidence, why: object
     assert lock.repeats
 
 
+@pytest.mark.parametrize("version", ["21", "25"])
+def test_stack_of_locks_does_not_count_while_objects_are_moved(version: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    process = Process(monkeypatch, version)
+    owner = process.other()
+    monitor, subject = process.java.monitor(1)
+    process.java.lock(owner, subject)
+    process.waits(pending=monitor)
+    process.memory.write(process.java.heap + process.java.offset("CollectedHeap._is_stw_gc_active"), b"\1")
+    assert unproven(process.find(), 1)
+
+
 def test_thread_enters_again_after_a_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     process = Process(monkeypatch)
     monitor, _ = process.java.monitor(process.other())
