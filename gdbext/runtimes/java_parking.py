@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final, Literal
 
-from gdbext.errors import CorruptStructure, if_unreadable
+from gdbext.errors import CorruptStructure, GdbextError, if_unreadable
 from gdbext.inferior.cache import read_u32, read_u64
 from gdbext.inferior.protocol import Memory
 from gdbext.record import record
@@ -69,7 +69,7 @@ class Parking:
         self._memory = memory
         self._table = table
         self._objects = objects
-        self._threads = threads
+        self._threads = {thread.address: thread for thread in threads}
 
     @if_unreadable(None)
     def read(self, thread: JavaThread) -> Parked | None:
@@ -151,15 +151,21 @@ class Parking:
         """The thread of the operating system that runs a ``java.lang.Thread``; None if there is none."""
         native = self._native_thread(subject)
         if native:
-            return next((thread for thread in self._threads if thread.address == native), None)
+            return self._threads.get(native)
         # a virtual thread; it has no thread of its own, and often none at all
-        found = [thread for thread in self._threads if self._virtual_thread(thread) == subject]
+        found = self._carriers().get(subject, ())
         return found[0] if len(found) == 1 else None
 
     @remembered
-    @if_unreadable(0)
-    def _virtual_thread(self, thread: JavaThread) -> int:
-        return self._object_of(thread, "JavaThread._vthread")
+    def _carriers(self) -> Mapping[int, Sequence[JavaThread]]:
+        """The threads that run each ``java.lang.Thread``, of which there is only one."""
+        found: dict[int, list[JavaThread]] = {}
+        for thread in self._threads.values():
+            try:
+                found.setdefault(self._object_of(thread, "JavaThread._vthread"), []).append(thread)
+            except GdbextError:
+                continue
+        return found
 
     def _object_of(self, thread: JavaThread, member: str) -> int:
         """The ``java.lang.Thread`` to which a member of ``JavaThread`` refers."""

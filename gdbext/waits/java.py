@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Final
@@ -58,6 +58,14 @@ class Java:
     def _java_threads(self) -> Sequence[JavaThread]:
         return hotspot.read_java_threads(self._memory, self._table) if self._table is not None else ()
 
+    @cached_property
+    def _threads_by_pthread(self) -> Mapping[int, Sequence[JavaThread]]:
+        """The records of the Java machine with each thread descriptor."""
+        found: dict[int, list[JavaThread]] = {}
+        for thread in self._java_threads:
+            found.setdefault(thread.pthread, []).append(thread)
+        return found
+
     @if_unreadable(None)
     def find_lock(self, seen: SeenThread, condition: int) -> SeenLock | None:
         """The lock or event of Java for which a thread sleeps on a condition variable; None for any other wait.
@@ -92,8 +100,8 @@ class Java:
         The record of a thread that has ended without notice may have the descriptor of a later thread. After fork, all
         records have TIDs of the parent process.
         """
-        found = [thread for thread in self._java_threads
-                 if thread.pthread == seen.pthread and thread.has_on_stack(seen.sp)]
+        found = [thread for thread in self._threads_by_pthread.get(seen.pthread, ())
+                 if thread.has_on_stack(seen.sp)]
         found = [thread for thread in found if thread.tid == seen.tid] or found
         return found[0] if len(found) == 1 else None
 
