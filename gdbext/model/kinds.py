@@ -17,8 +17,9 @@ LockKind = Literal[
     "absl-condvar", "boost-shared-mutex", "parking-lot-mutex", "parking-lot-rwlock", "parking-lot-condvar",
     "parking-lot-once", "qt-mutex", "qt-recursive-mutex", "qt-rwlock", "qt-semaphore", "qt-call", "rust-mutex",
     "rust-rwlock", "rust-condvar", "rust-once", "rust-park", "tbb-wait", "pool-job", "java-monitor", "java-condition",
-    "py-lock", "py-rlock", "py-fast-rlock", "py-mutex", "py-critical-section", "py-event", "py-condition",
-    "py-semaphore", "py-import", "py-buffered-io", "stop-the-world", "futex", "file-lock", "descriptor"]
+    "java-lock", "java-rwlock", "java-park", "py-lock", "py-rlock", "py-fast-rlock", "py-mutex", "py-critical-section",
+    "py-event", "py-condition", "py-semaphore", "py-import", "py-buffered-io", "stop-the-world", "futex", "file-lock",
+    "descriptor"]
 
 #: Kinds that are named outside of this table.
 CONDVAR: Final = "condvar"
@@ -202,6 +203,15 @@ KINDS: Mapping[LockKind, Kind] = {
     "java-condition": Kind(
         "none: any thread that has the monitor may notify it", name="Object.wait", wait_for="any",
         no_owner="java-condition-has-no-owner", is_event=True, own_threads_only=True),
+    "java-lock": Kind(
+        "recorded; a candidate if the lock is of a class of the program", name="Java lock",
+        records_owner=True, own_threads_only=True),
+    "java-rwlock": Kind(
+        "recorded: the writer, or the first of the readers; further readers are only counted",
+        name="Java read-write lock", records_owner=True, has_readers=True, own_threads_only=True),
+    "java-park": Kind(
+        "none: any thread may unpark it", name="LockSupport.park", wait_for="any",
+        no_owner="park-has-no-owner", is_event=True, own_threads_only=True),
     "spin-lock": Kind(
         "derived where the machine code of a thread proves it, candidates otherwise", name="spin lock", spins=True),
     "py-lock": Kind(

@@ -49,7 +49,7 @@ ReasonCode = Literal[
     "tokio-in-blocking-call", "tokio-in-task", "tokio-worker-idle",
     "owner-is-its-task", "owner-task-unknown", "tasks-left", "tasks-run", "team-starts-or-ends",
     # waits/: Java
-    "java-lock-stack", "java-owner-unknown",
+    "java-first-reader", "java-lock-stack", "java-owner-claimed", "java-owner-unknown",
     # waits/: Qt
     "qt-call-handled", "qt-call-queued", "qt-call-unknown",
     # waits/: what a thread is blocked on that is not a lock

@@ -235,7 +235,9 @@ _WORDINGS: Mapping[ReasonCode, Wording] = {
     "tasks-run": "all threads of the team have arrived, and those that do not sleep run tasks",
     "team-starts-or-ends": "a team's threads are about to start or to end",
 
+    "java-first-reader": "readers have locked it {count} times; only the first reader is recorded",
     "java-lock-stack": "the Java machine lists the object among those that the thread has locked",
+    "java-owner-claimed": "its owner field names the candidate; its class may let another thread release it",
     "java-owner-unknown": "its owner field contains {word:#x}, which identifies no thread of the Java machine",
     "qt-call-handled": "the only thread that handles the event of the call",
     "qt-call-queued": "its queue of events contains the call",

@@ -17,7 +17,6 @@ threads.cpp (``owning_thread_from_monitor``), os/posix/os_posix.hpp (``PlatformE
 
 from __future__ import annotations
 
-import re
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
@@ -28,20 +27,23 @@ from gdbext.inferior.cache import read_cstring, read_u32, read_u64
 from gdbext.inferior.protocol import Memory
 from gdbext.record import record
 
-#: What the operating system's thread waits for (``ThreadState``): to enter a monitor; in ``Object.wait``.
-MONITOR_WAIT, OBJECT_WAIT = 3, 5
+#: What the operating system's thread waits for (``ThreadState``): to enter a monitor; on a condition variable, as in
+#: ``Unsafe.park``; in ``Object.wait``.
+MONITOR_WAIT, CONDVAR_WAIT, OBJECT_WAIT = 3, 4, 5
 
-_TABLE: Final = "gHotSpotVMStructs"
-_ENTRY: Final = "gHotSpotVMStructEntry"
-# VMStructEntry: type name, field name, whether it is static, offset, address of a static one
-_PARTS: Final = ("TypeName", "FieldName", "IsStatic", "Offset", "Address")
+# VMStructEntry: type name, field name, whether it is static, offset, address of a static one; and VMTypeEntry
+_MEMBERS: Final = ("gHotSpotVMStruct", ("TypeName", "FieldName", "IsStatic", "Offset", "Address"))
+_SIZES: Final = ("gHotSpotVMType", ("TypeName", "Size"))
 _MAX_ENTRIES, _MAX_STRIDE, _MAX_NAME = 1 << 13, 512, 64
 _MAX_OFFSET = 1 << 16
 # members of Thread are at the same offsets in JavaThread; JDK 24 and others have moved some from one to the other
 _ALIASES: Final = {"Thread": "JavaThread"}
 _TYPES: Final = frozenset((
     "Thread", "JavaThread", "OSThread", "ObjectMonitor", "LockStack", "ThreadsSMRSupport", "ThreadsList", "Threads",
-    "oopDesc", "Klass", "Symbol", "CompressedKlassPointers", "Universe"))
+    "oopDesc", "Klass", "Symbol", "CompressedKlassPointers", "Universe",
+    # of java_heap.py
+    "CollectedHeap", "CompressedOops", "JVMFlag", "InstanceKlass", "ConstantPool", "Array<int>", "Array<u1>",
+    "Array<u2>", "ZGlobalsForVMStructs", "XGlobalsForVMStructs"))
 _NEEDED: Final = (
     "JavaThread._osthread", "JavaThread._stack_base", "JavaThread._stack_size", "JavaThread._current_pending_monitor",
     "JavaThread._current_waiting_monitor", "OSThread._pthread_id", "OSThread._thread_id", "OSThread._state",
@@ -56,14 +58,6 @@ _NO_OWNER, _ANONYMOUS = 0, 1
 _DEFLATER = (2, (1 << 64) - 1)
 #: Most objects in a thread's stack of locks; there is room for 8.
 _MAX_LOCKS = 64
-# by version: where the base of compressed pointers to classes is, and how far these are shifted
-_BASES: Final = ("CompressedKlassPointers._base", "CompressedKlassPointers._narrow_klass._base",
-                 "Universe._narrow_klass._base")
-_SHIFTS: Final = ("CompressedKlassPointers._shift", "CompressedKlassPointers._narrow_klass._shift",
-                  "Universe._narrow_klass._shift")
-_MAX_SHIFT, _MAX_CLASS_NAME = 10, 512
-_CLASS_NAME: Final = re.compile(r"[^\s.;\x00-\x20]+")
-
 #: How an owner is known: the monitor records it, or the owner's stack of locks has the object. With ``unknown``,
 #: the owner's field names no thread.
 How = Literal["free", "recorded", "lock-stack", "unknown"]
@@ -71,10 +65,11 @@ How = Literal["free", "recorded", "lock-stack", "unknown"]
 
 @record
 class Table:
-    """The part of the table that decoders need: offsets by ``Type._member``, and addresses of static members."""
+    """The part of the table that decoders need: offsets by ``Type._member``, addresses of static members, sizes."""
 
     offsets: Mapping[str, int] = field(compare=False)
     statics: Mapping[str, int] = field(compare=False)
+    sizes: Mapping[str, int] = field(compare=False)
 
 
 @record
@@ -119,48 +114,56 @@ def read_table(memory: Memory, find: Callable[[str], int | None]) -> Table | Non
     :param find: finds the address of an exported variable.
     :return: None if the library exports no such table, or one that lacks members.
     """
+    offsets: dict[str, int] = {}
+    statics: dict[str, int] = {}
+    types: dict[int, str | None] = {}
+
+    def type_name(at: int) -> str | None:
+        if at not in types:
+            name = read_cstring(memory, at, _MAX_NAME).decode("ascii", "replace")
+            types[at] = _ALIASES.get(name, name) if name in _TYPES else None
+        return types[at]
+
+    for type_at, field_at, is_static, offset, address in _iter_entries(memory, find, *_MEMBERS):
+        owner = type_name(type_at)
+        if owner is None or not field_at:
+            continue
+        member = f"{owner}.{read_cstring(memory, field_at, _MAX_NAME).decode('ascii', 'replace')}"
+        # ``int32_t``; the bytes after it are not part of it
+        if is_static & 0xFFFFFFFF:
+            statics[member] = address
+        elif offset < _MAX_OFFSET:
+            offsets[member] = offset
+    sizes = {name: size for at, size in _iter_entries(memory, find, *_SIZES) if (name := type_name(at)) is not None}
+    has_list = ("ThreadsSMRSupport._java_thread_list" in statics
+                and {"ThreadsList._length", "ThreadsList._threads"} <= offsets.keys()
+                or "Threads._thread_list" in statics and "JavaThread._next" in offsets)
+    return Table(offsets, statics, sizes) if has_list and offsets.keys() >= set(_NEEDED) else None
+
+
+def _iter_entries(memory: Memory, find: Callable[[str], int | None], table: str,
+                  parts: Sequence[str]) -> Iterator[tuple[int, ...]]:
+    """The words of the entries of an exported table; nothing if it is damaged or not there.
+
+    :param table: the start of the names of its variables.
+    """
     def value(name: str) -> int | None:
         address = find(name)
         return read_u64(memory, address) if address is not None else None
 
-    at, stride = value(_TABLE), value(f"{_ENTRY}ArrayStride")
-    parts = [value(f"{_ENTRY}{part}Offset") for part in _PARTS]
-    if not at or stride is None or not 8 * len(_PARTS) <= stride <= _MAX_STRIDE:
-        return None
-    known = [part for part in parts if part is not None and part <= stride - 8]
-    if len(known) < len(_PARTS):
-        return None
-    offsets: dict[str, int] = {}
-    statics: dict[str, int] = {}
-    for name, is_static, offset, address in _iter_entries(memory, at, stride, known):
-        if is_static:
-            statics[name] = address
-        elif offset < _MAX_OFFSET:
-            offsets[name] = offset
-    has_list = ("ThreadsSMRSupport._java_thread_list" in statics
-                and {"ThreadsList._length", "ThreadsList._threads"} <= offsets.keys()
-                or "Threads._thread_list" in statics and "JavaThread._next" in offsets)
-    return Table(offsets, statics) if has_list and offsets.keys() >= set(_NEEDED) else None
-
-
-def _iter_entries(memory: Memory, at: int, stride: int,
-                  parts: Sequence[int]) -> Iterator[tuple[str, bool, int, int]]:
-    """The entries of the types that are needed: name, whether it is static, offset, address."""
-    types: dict[int, str | None] = {}
+    at, stride = value(f"{table}s"), value(f"{table}EntryArrayStride")
+    found = [value(f"{table}Entry{part}Offset") for part in parts]
+    if not at or stride is None or not 8 * len(parts) <= stride <= _MAX_STRIDE:
+        return
+    known = [part for part in found if part is not None and part <= stride - 8]
+    if len(known) < len(parts):
+        return
     for entry in range(at, at + _MAX_ENTRIES * stride, stride):
         data = memory.read(entry, stride)
-        pointers = [int.from_bytes(data[part:part + 8], "little") for part in parts]
-        type_at, field_at, is_static, offset, address = pointers
-        if not type_at:
+        words = tuple([int.from_bytes(data[part:part + 8], "little") for part in known])
+        if not words[0]:
             return
-        if type_at not in types:
-            name = read_cstring(memory, type_at, _MAX_NAME).decode("ascii", "replace")
-            types[type_at] = _ALIASES.get(name, name) if name in _TYPES else None
-        owner = types[type_at]
-        if owner is not None and field_at:
-            member = read_cstring(memory, field_at, _MAX_NAME).decode("ascii", "replace")
-            # ``int32_t``; the bytes after it are not part of it
-            yield f"{owner}.{member}", bool(is_static & 0xFFFFFFFF), offset, address
+        yield words
 
 
 def read_java_threads(memory: Memory, table: Table) -> tuple[JavaThread, ...]:
@@ -265,63 +268,3 @@ def _with_anonymous_owner(memory: Memory, table: Table, threads: Sequence[JavaTh
         locked = read_u64(memory, handle) if handle else 0
         owners = [thread for thread in threads if locked and locked in thread.locked]
     return Monitor(address, how, owners[0], _ANONYMOUS) if len(owners) == 1 else unknown
-
-
-def class_name(memory: Memory, table: Table, address: int, is_in_library: Callable[[int], bool]) -> str | None:
-    """The name of the class of the object to which a monitor belongs, as in Java code; None if it is not found.
-
-    :param address: ``ObjectMonitor *``.
-    :param is_in_library: whether an address is in the library of the Java machine.
-    """
-    for klass in _classes(memory, table, address):
-        name = _name_of_class(memory, table, klass, is_in_library)
-        if name is not None:
-            return name
-    return None
-
-
-@if_unreadable(())
-def _classes(memory: Memory, table: Table, address: int) -> Sequence[int]:
-    """The addresses that may be those of the class of a monitor's object."""
-    member = table.offsets.get("ObjectMonitor._object")
-    if member is None:
-        return ()
-    # the object, or since JDK 16 the address of the pointer to it
-    found = read_u64(memory, address + member)
-    return [klass for at in (_pointer(memory, found), found) if at
-            for klass in _classes_of_object(memory, table, at)]
-
-
-@if_unreadable(None)
-def _pointer(memory: Memory, address: int) -> int | None:
-    return read_u64(memory, address)
-
-
-@if_unreadable(())
-def _classes_of_object(memory: Memory, table: Table, address: int) -> Sequence[int]:
-    """The compressed pointer of an object to its class, and the one that is not compressed."""
-    member = table.offsets.get("oopDesc._metadata._klass")
-    if member is None:
-        return ()
-    word = read_u64(memory, address + member)
-    bases, shifts = ([table.statics[name] for name in names if name in table.statics] for names in (_BASES, _SHIFTS))
-    if not bases or not shifts:
-        return (word,)
-    shift = read_u32(memory, shifts[0])
-    narrow = read_u64(memory, bases[0]) + ((word & 0xFFFFFFFF) << min(shift, _MAX_SHIFT))
-    return (narrow, word)
-
-
-@if_unreadable(None)
-def _name_of_class(memory: Memory, table: Table, klass: int, is_in_library: Callable[[int], bool]) -> str | None:
-    offsets = [table.offsets.get(name) for name in ("Klass._name", "Symbol._length", "Symbol._body[0]")]
-    known = [offset for offset in offsets if offset is not None]
-    # a ``Klass`` begins with the address of its virtual functions
-    if len(known) < len(offsets) or klass & 7 or not is_in_library(read_u64(memory, klass)):
-        return None
-    symbol = read_u64(memory, klass + known[0])
-    length = int.from_bytes(memory.read(symbol + known[1], 2), "little")
-    if not 0 < length <= _MAX_CLASS_NAME:
-        return None
-    name = memory.read(symbol + known[2], length).decode("utf-8", "replace")
-    return name.replace("/", ".") if _CLASS_NAME.fullmatch(name) else None

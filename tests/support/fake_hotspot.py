@@ -1,4 +1,4 @@
-"""Fake memory of a HotSpot Java machine: its exported table, its threads and its monitors."""
+"""Fake memory of a HotSpot Java machine: its exported tables, its threads and its monitors."""
 
 from __future__ import annotations
 
@@ -10,56 +10,85 @@ from tests.support.fake_memory import FakeMemory
 #: Where the library is.
 LIBRARY = 0x7F40_0000_0000
 _TEXTS, _ENTRIES, _STATICS = LIBRARY + 0x1_0000, LIBRARY + 0x2_0000, LIBRARY + 0x3_0000
-_VARIABLES, _HEAP = LIBRARY + 0x4_0000, 0x7F41_0000_0000
-_STRIDE = 48
+_VARIABLES, _TYPES = LIBRARY + 0x4_0000, LIBRARY + 0x5_0000
+#: Where all else is.
+HEAP = 0x7F41_0000_0000
+_STRIDE, _TYPE_STRIDE = 48, 32
+#: Sizes in the table.
+SIZES = {"Other": 8, "ConstantPool": 72, "JVMFlag": 24}
 _COMMON = {
     "ThreadsList._length": 4, "ThreadsList._threads": 16, "OSThread._thread_id": 0x10, "OSThread._pthread_id": 0x18,
     "OSThread._state": 0, "JavaThread._stack_base": 0x40, "JavaThread._stack_size": 0x48,
     "JavaThread._current_pending_monitor": 0x50, "JavaThread._current_waiting_monitor": 0x58,
+    "JavaThread._threadObj": 0x68,
     "ObjectMonitor._owner": 64, "ObjectMonitor._object": 8, "oopDesc._metadata._klass": 8, "Klass._name": 24,
-    "Symbol._length": 4, "Symbol._body[0]": 6,
+    "Klass._super": 120, "Symbol._length": 4, "Symbol._body[0]": 6, "InstanceKlass._constants": 232,
+    "ConstantPool._length": 60, "Array<int>._length": 0, "Array<u1>._data": 4, "Array<u2>._data": 4,
+    "JVMFlag._name": 8, "JVMFlag._addr": 0,
 }
+_FIELDS_UNTIL_20 = {"InstanceKlass._fields": 440, "InstanceKlass._java_fields_count": 302,
+                    "CollectedHeap._is_gc_active": 48}
+_FIELDS = {"InstanceKlass._fieldinfo_stream": 448, "CollectedHeap._is_stw_gc_active": 48, "JavaThread._vthread": 0x70}
+_LOCK_STACK = {"JavaThread._lock_stack": 0x80, "LockStack._top": 0}
 #: By version of Java: the members of the table that differ, and where static ones are.
 VERSIONS: Mapping[str, Mapping[str, int]] = {
-    "11": {"Thread._osthread": 0x38, "JavaThread._next": 0x30},
-    "17": {"JavaThread._osthread": 0x38},
-    "21": {"JavaThread._osthread": 0x38, "JavaThread._lock_stack": 0x80, "LockStack._top": 0, "LockStack._base[0]": 8},
-    "25": {"Thread._osthread": 0x38, "JavaThread._lock_stack": 0x80, "LockStack._top": 0, "LockStack._base[0]": 16,
-           "JavaThread._monitor_owner_id": 0x60, "ObjectMonitor._stack_locker": 72},
+    "11": {"Thread._osthread": 0x38, "JavaThread._next": 0x30, **_FIELDS_UNTIL_20,
+           "ZGlobalsForVMStructs._ZAddressBadMask": 16},
+    "17": {"JavaThread._osthread": 0x38, **_FIELDS_UNTIL_20, "ZGlobalsForVMStructs._ZAddressBadMask": 48},
+    "21": {"JavaThread._osthread": 0x38, **_LOCK_STACK, "LockStack._base[0]": 8, **_FIELDS,
+           "XGlobalsForVMStructs._XAddressBadMask": 48,
+           "ZGlobalsForVMStructs._ZPointerLoadBadMask": 16, "ZGlobalsForVMStructs._ZPointerLoadShift": 24},
+    "25": {"Thread._osthread": 0x38, **_LOCK_STACK, "LockStack._base[0]": 16, **_FIELDS,
+           "JavaThread._monitor_owner_id": 0x60, "ObjectMonitor._stack_locker": 72,
+           "ZGlobalsForVMStructs._ZPointerLoadBadMask": 16, "ZGlobalsForVMStructs._ZPointerLoadShift": 24},
 }
 _LIST = {"11": "Threads._thread_list"}
-_CLASSES = {"11": "Universe._narrow_klass", "25": "CompressedKlassPointers"}
+_CLASSES = {"11": "Universe._narrow_klass.", "25": "CompressedKlassPointers."}
+_REFERENCES = {"11": "Universe._narrow_oop.", "25": "CompressedOops."}
 
 
 class FakeHotspot:
-    """A Java machine of a version. `variables` are the addresses of its exported variables."""
+    """A Java machine of a version. `variables` are the addresses of its exported variables.
+
+    `references` and `classes` are the start of the names of what compressed pointers need.
+    """
 
     def __init__(self, version: str, without: str = "") -> None:
         self.version = version
         self.memory = FakeMemory()
         self.offsets = {**_COMMON, **VERSIONS[version]}
         self.offsets.pop(without, None)
-        prefix = _CLASSES.get(version, "CompressedKlassPointers._narrow_klass")
-        names = (_LIST.get(version, "ThreadsSMRSupport._java_thread_list"), f"{prefix}._base", f"{prefix}._shift")
-        self.statics = {name: _STATICS + 0x10 * i for i, name in enumerate(names)}
+        self.classes = _CLASSES.get(version, "CompressedKlassPointers._narrow_klass.")
+        self.references = _REFERENCES.get(version, "CompressedOops._narrow_oop.")
+        names = [_LIST.get(version, "ThreadsSMRSupport._java_thread_list"), "Universe._collectedHeap",
+                 *(f"{prefix}{name}" for prefix in (self.classes, self.references) for name in ("_base", "_shift")),
+                 "JVMFlag.flags", "JVMFlag.numFlags",
+                 *(f"{kind}GlobalsForVMStructs._instance_p" for kind in ("ZX" if version == "21" else "Z"))]
+        self.statics = {name: _STATICS + 0x10 * i for i, name in enumerate(names) if name != without}
         self.memory.map(_STATICS, bytes(0x100))
         self.threads: list[int] = []
-        self._next_text, self._next = _TEXTS, _HEAP
+        self._next_text, self._next = _TEXTS, HEAP
         entries = [*((name, 0, offset, 0) for name, offset in {"Other._member": 3, **self.offsets}.items()),
                    *((name, 1, 0, address) for name, address in self.statics.items())]
         self.memory.map(_ENTRIES, bytes(_STRIDE * (len(entries) + 1)))
         for row, (name, is_static, offset, address) in enumerate(entries):
             kind, _, member = name.partition(".")
             # bytes after the flag are not part of it
-            self.memory.u64(_ENTRIES + _STRIDE * row, self._text(kind), self._text(member), self._text("int"),
+            self.memory.u64(_ENTRIES + _STRIDE * row, self.text(kind), self.text(member), self.text("int"),
                             is_static | 0xAB << 32, offset, address)
+        self.memory.map(_TYPES, bytes(_TYPE_STRIDE * (len(SIZES) + 1)))
+        for row, (name, size) in enumerate(SIZES.items()):
+            self.memory.u64(_TYPES + _TYPE_STRIDE * row, self.text(name), 0, 0, size)
         values = {"gHotSpotVMStructs": _ENTRIES, "gHotSpotVMStructEntryArrayStride": _STRIDE,
                   **{f"gHotSpotVMStructEntry{part}Offset": 8 * row for row, part in enumerate(
-                      ("TypeName", "FieldName", "TypeString", "IsStatic", "Offset", "Address"))}}
+                      ("TypeName", "FieldName", "TypeString", "IsStatic", "Offset", "Address"))},
+                  "gHotSpotVMTypes": _TYPES, "gHotSpotVMTypeEntryArrayStride": _TYPE_STRIDE,
+                  "gHotSpotVMTypeEntryTypeNameOffset": 0, "gHotSpotVMTypeEntrySizeOffset": 24}
         self.variables = {name: _VARIABLES + 8 * row for row, name in enumerate(values)}
         self.memory.u64(_VARIABLES, *values.values())
 
-    def _text(self, text: str) -> int:
+    def text(self, text: str) -> int:
+        """Make a C string."""
         at, data = self._next_text, text.encode() + b"\0"
         self._next_text += len(data)
         # whole words, as strings are read in pieces
@@ -127,21 +156,13 @@ class FakeHotspot:
         self.put(listed, "ThreadsList._threads", array)
         self.memory.u64(array, *self.threads)
 
-    def monitor(self, owner: int, class_name: str = "java/util/Vector") -> tuple[int, int]:
+    def monitor(self, owner: int, subject: int | None = None) -> tuple[int, int]:
         """Make a monitor with this word as its owner; returns it and the address of the object."""
-        monitor, subject, klass, symbol = (self.alloc(0x100) for _ in range(4))
+        monitor, handle = self.alloc(0x100), self.alloc(0x10)
+        subject = self.alloc(0x100) if subject is None else subject
         self.put(monitor, "ObjectMonitor._owner", owner)
-        handle = self.alloc(0x10)
         self.memory.u64(handle, subject)
         self.put(monitor, "ObjectMonitor._object", subject if self.version == "11" else handle)
-        self.memory.u64(klass, LIBRARY + 0x100)
-        self.put(klass, "Klass._name", symbol)
-        self.memory.u32(symbol + self.offsets["Symbol._length"], len(class_name))
-        self.memory.write(symbol + self.offsets["Symbol._body[0]"], class_name.encode())
-        _, base, shift = self.statics.values()
-        self.memory.u64(base, _HEAP)
-        self.memory.u32(shift, 3)
-        self.memory.u32(subject + self.offsets["oopDesc._metadata._klass"], (klass - _HEAP) >> 3, 0x7777)
         return monitor, subject
 
     def park(self) -> int:

@@ -121,7 +121,7 @@ COMPARED = {
     "gdb/test_file_users.py": ("file_users.py",),
     "gdb/test_handlers.py": ("handlers.c",),
     "gdb/test_library_locks.py": (
-        *("absl_locks.cc", "allocator.c", "boost_locks.cc", "fast_rlocks.py", "java_monitors.py"),
+        *("absl_locks.cc", "allocator.c", "boost_locks.cc", "fast_rlocks.py", "java_locks.py"),
         *("locks_parking_lot.rs", "numba_queue.py", "pool_calls.py", "pool_calls.rs", "qt_lockers.py", "qt_locks.cc"),
         *("rust_pools.rs", "tbb_waits.cc"),
     ),

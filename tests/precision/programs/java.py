@@ -23,3 +23,20 @@ def vector() -> Any:
 def inside(lock: Any, function: Callable[[], object]) -> None:
     """Call a synchronized method of a vector, which calls a function of Python."""
     lock.forEach(jpype.JProxy("java.util.function.Consumer", {"accept": lambda _item: function()}))
+
+
+def locks(name: str) -> Any:
+    """A class of `java.util.concurrent.locks`."""
+    return jpype.JClass(f"java.util.concurrent.locks.{name}")
+
+
+def blocking_queue() -> Any:
+    """Make a queue with one item; its methods take one `ReentrantLock`."""
+    queue = jpype.JClass("java.util.concurrent.ArrayBlockingQueue")(4)
+    queue.add(1)
+    return queue
+
+
+def acquire_within(lock: Any, timeout: float) -> bool:
+    """Acquire a lock with a timeout; returns whether that succeeded."""
+    return bool(lock.tryLock(int(timeout * 1e6), jpype.JClass("java.util.concurrent.TimeUnit").MICROSECONDS))

@@ -5,7 +5,7 @@ import pytest
 from gdbext.errors import MemoryUnreadable
 from gdbext.runtimes import hotspot
 from gdbext.runtimes.hotspot import Monitor
-from tests.support.fake_hotspot import LIBRARY, VERSIONS, FakeHotspot
+from tests.support.fake_hotspot import SIZES, VERSIONS, FakeHotspot
 from tests.support.fake_memory import FakeMemory, NoiseMemory
 
 STACKS = [(0x7E00_0000_0000 + 0x10_0000 * i, 0x7E00_0008_0000 + 0x10_0000 * i) for i in range(3)]
@@ -35,6 +35,7 @@ def test_table(version: str) -> None:
     assert table.offsets.keys() == {name.replace("Thread.", "JavaThread.") if name.startswith("Thread.") else name
                                     for name in made.offsets}
     assert table.statics == made.statics
+    assert table.sizes == {name: size for name, size in SIZES.items() if name != "Other"}
 
 
 @pytest.mark.parametrize(("name", "value"), [
@@ -56,6 +57,12 @@ def test_library_without_table() -> None:
 def test_table_that_lacks_a_member(without: str) -> None:
     made = FakeHotspot("17", without)
     assert hotspot.read_table(made.memory, made.variables.get) is None
+
+
+def test_sizes_are_not_needed() -> None:
+    made = FakeHotspot("17")
+    made.memory.u64(made.variables["gHotSpotVMTypeEntryArrayStride"], 0)
+    assert made.table().sizes == {}
 
 
 def test_table_of_noise_is_bounded() -> None:
@@ -166,35 +173,3 @@ def test_park_event() -> None:
     made.memory.u32(condition - 48, 0, 0)
     assert not hotspot.is_park_event(made.memory, condition)
     assert not hotspot.is_park_event(made.memory, 0x10)
-
-
-def name(made: FakeHotspot, monitor: int) -> str | None:
-    return hotspot.class_name(made.memory, made.table(), monitor, lambda at: at >> 16 == LIBRARY >> 16)
-
-
-@ALL
-def test_class_of_the_object(version: str) -> None:
-    made = machine(version)
-    monitor, subject = made.monitor(0)
-    assert name(made, monitor) == "java.util.Vector"
-    # not compressed
-    _, base, shift = made.statics.values()
-    klass = int.from_bytes(made.memory.read(base, 8), "little") + (
-        int.from_bytes(made.memory.read(subject + 8, 4), "little") << 3)
-    made.memory.u64(subject + 8, klass)
-    made.memory.u32(shift, 0)
-    assert name(made, monitor) == "java.util.Vector"
-
-
-def test_class_that_is_damaged() -> None:
-    for text in ("", "a b", "a;b", "x" * 0xD0):
-        made = machine("17")
-        monitor, subject = made.monitor(0, text)
-        assert name(made, monitor) == ("x" * 0xD0 if text.startswith("x") else None)
-    made = machine("17")
-    monitor, subject = made.monitor(0)
-    assert hotspot.class_name(made.memory, made.table(), monitor, lambda at: False) is None
-    made.memory.u64(subject + 8, 0x7777)
-    assert name(made, monitor) is None
-    made.put(monitor, "ObjectMonitor._object", 0)
-    assert name(made, monitor) is None
