@@ -38,7 +38,7 @@ from gdbext.waits.seen import (
 )
 
 if TYPE_CHECKING:
-    from gdbext.holders.proven import Proof, ProvenHolders
+    from gdbext.holders.proven import Entered, Proof, ProvenHolders
 
 #: Most innermost frames of a loop that waits for a spin lock.
 _LOOP = 3
@@ -90,6 +90,10 @@ class HolderFinder:
                            why=because("several-proven", threads=len(proofs)))
         return next((replace(lock, holders=held_by((number,), DERIVED, why), candidates=(), why=why)
                      for number, proof in proofs.items() for why in [_proven(proof)]), None)
+
+    def entered(self, seen: SeenThread, index: int) -> Entered | None:
+        """The function of a frame and the first argument that it got; None if the argument is not known any more."""
+        return self._proven.entered(seen, index)
 
     def _proofs(self, lock: SeenLock, waiters: Collection[int]) -> dict[int, Proof]:
         """The threads whose machine code proves that they hold a lock."""

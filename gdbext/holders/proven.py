@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from gdbext.elf.dynamic import find_dynamic_symbol
 from gdbext.errors import GdbextError, if_unreadable
@@ -49,6 +50,14 @@ class Proof:
     module: str
     call: str | None
     by_guard: bool = False
+
+
+@record
+class Entered:
+    """The address of a frame's function, and the first argument with which it was called."""
+
+    function: int
+    argument: int
 
 
 @dataclass(eq=False)
@@ -178,6 +187,22 @@ class ProvenHolders:
         functions = self._functions(kind) if kind in PAIRS else None
         called = self._code.cpu.called(self._target.memory, return_address)
         return functions.only.get(called) if functions is not None and called is not None else None
+
+    def entered(self, seen: SeenThread, index: int) -> Entered | None:
+        """The function of a caller's frame and its first argument; None if no register or stack slot still has it."""
+        native = seen.native(self._code)
+        pc = native[index][0] - 1
+        start, state = self._values.start_of(pc), self._values.state_at(pc)
+        if start is None or state is None:
+            return None
+        argument = recompute(self._target, self._code, entry(self._code.cpu.ARGUMENTS[0]), state,
+                             self._registers(seen, index))
+        return Entered(start, argument) if argument is not None else None
+
+    @cached_property
+    def _values(self) -> LockFlow:
+        """The analysis without any locks, which needs no other function than that of a frame."""
+        return LockFlow(self._target, self._code, {}, self._code.modules)
 
     # -- the functions of a row --------------------------------------------------------------------------------
 

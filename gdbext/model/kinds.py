@@ -16,8 +16,8 @@ LockKind = Literal[
     "dynamic-linker", "stdio", "malloc-arena", "allocator-lock", "openmp-barrier", "openmp-lock", "absl-mutex",
     "absl-condvar", "boost-shared-mutex", "parking-lot-mutex", "parking-lot-rwlock", "parking-lot-condvar",
     "parking-lot-once", "qt-mutex", "qt-recursive-mutex", "qt-rwlock", "qt-semaphore", "qt-call", "rust-mutex",
-    "rust-rwlock", "rust-condvar", "rust-once", "rust-park", "tbb-wait", "pool-job", "java-monitor", "java-condition",
-    "py-lock", "py-rlock", "py-fast-rlock", "py-mutex", "py-critical-section", "py-event", "py-condition",
+    "rust-rwlock", "rust-condvar", "rust-once", "rust-park", "tbb-tasks", "tbb-wait", "pool-job", "java-monitor",
+    "java-condition", "py-lock", "py-rlock", "py-fast-rlock", "py-mutex", "py-critical-section", "py-event", "py-condition",
     "py-semaphore", "py-import", "py-buffered-io", "stop-the-world", "futex", "file-lock", "descriptor"]
 
 #: Kinds that are named outside of this table.
@@ -32,6 +32,7 @@ QT_MUTEX: Final = "qt-mutex"
 QT_RWLOCK: Final = "qt-rwlock"
 RWLOCK: Final = "rwlock"
 SEMAPHORE: Final = "semaphore"
+TBB_TASKS: Final = "tbb-tasks"
 THREAD_EXIT: Final = "thread-exit"
 
 
@@ -188,6 +189,10 @@ KINDS: Mapping[LockKind, Kind] = {
     "rust-park": Kind(
         "none: any thread may unpark it; also channels", name="thread::park", wait_for="any",
         no_owner="park-has-no-owner", is_event=True, own_threads_only=True),
+    "tbb-tasks": Kind(
+        "derived: the threads that run a task of `task_group` or `parallel_for` that the waiting thread waits for",
+        name="TBB tasks", held="to be finished by", holds="has to finish", no_owner="tasks-left",
+        is_event=True, own_threads_only=True),
     "tbb-wait": Kind(
         "none: another thread wakes it; a worker without tasks is `idle`", name="event of TBB", wait_for="any",
         no_owner="tbb-has-no-owner", is_event=True, own_threads_only=True),

@@ -45,8 +45,8 @@ ReasonCode = Literal[
     "all-arrived", "idle-pool", "members-elsewhere", "members-missing", "members-not-existing", "numba-waits-for-loop",
     "numba-worker-idle", "openmp-worker",
     "openmp-worker-idle", "openmp-worker-in", "rayon-in-job", "rayon-waits-for-job", "rayon-worker-idle",
-    "tbb-has-no-owner", "tbb-waits-in", "tbb-worker-idle", "tokio-block-on", "tokio-blocking-idle",
-    "tokio-in-blocking-call", "tokio-in-task", "tokio-worker-idle",
+    "tbb-has-no-owner", "tbb-runs-task", "tbb-tasks-in", "tbb-waits-in", "tbb-worker-idle", "tokio-block-on",
+    "tokio-blocking-idle", "tokio-in-blocking-call", "tokio-in-task", "tokio-worker-idle",
     "owner-is-its-task", "owner-task-unknown", "tasks-left", "tasks-run", "team-starts-or-ends",
     # waits/: Java
     "java-lock-stack", "java-owner-unknown",

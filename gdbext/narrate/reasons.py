@@ -223,6 +223,8 @@ _WORDINGS: Mapping[ReasonCode, Wording] = {
     "rayon-waits-for-job": "waits for a job of a rayon pool",
     "rayon-worker-idle": "idle worker of rayon",
     "tbb-has-no-owner": "any thread may wake it",
+    "tbb-runs-task": "runs one of the tasks, called by {module}",
+    "tbb-tasks-in": "in {function}",
     "tbb-waits-in": "in {function}; the thread that will wake it is not recorded",
     "tbb-worker-idle": "worker of TBB without tasks",
     "tokio-block-on": "in `block_on` of tokio until a future is ready",

@@ -2,7 +2,7 @@
 
 Each thread sleeps on a semaphore of its own, which one futex word is, so the thread that will wake it is not known.
 What it waits for is shown by the exported function of the library that the program has called; a worker has called
-none. A lock of TBB is not decoded: its wait stays one for a futex word.
+none. For most waits for tasks, the node with the semaphore records the wait (``wait_context``).
 
 Source: oneTBB 2021.8 and 2022.0 src/tbb/{semaphore.h,concurrent_monitor.h,private_server.cpp,waiters.h}.
 """
@@ -14,9 +14,11 @@ from typing import Final
 
 from gdbext.errors import if_unreadable
 from gdbext.glibc.futex import FUTEX_WAIT, PRIVATE, FutexWait
-from gdbext.inferior.protocol import Target
+from gdbext.inferior.protocol import Module, Target
+from gdbext.model.kinds import TBB_TASKS
 from gdbext.model.reasons import because
 from gdbext.runtimes.names import public_name
+from gdbext.runtimes.tbb import find_wait_of_sleeper
 from gdbext.threads.code import Code
 from gdbext.threads.site import Sites
 from gdbext.threads.threads import SeenThread
@@ -32,6 +34,19 @@ _WAITS_FOR: Final = re.compile(
     r"^tbb::(?:detail::)?r1::(?P<function>wait|execute_and_wait|execute|parallel_pipeline|isolate_within_arena|finalize"
     r"|wait_bounded_queue_monitor)\b")
 _QUEUE: Final = "wait_bounded_queue_monitor"
+#: Those of them that only the end of all tasks of one wait ends.
+_WAITS_FOR_TASKS: Final = ("wait", "execute_and_wait")
+
+
+def is_tbb(module: Module | None) -> bool:
+    """Whether a file is the library of oneTBB."""
+    return module is not None and _FILE.match(module.name) is not None
+
+
+def waiting_function(name: str | None) -> str | None:
+    """The exported function of a symbol's name if it waits. A task that has ended calls none of these."""
+    found = _WAITS_FOR.match(public_name(name)) if name is not None else None
+    return found["function"] if found is not None else None
 
 
 class Tbb:
@@ -58,13 +73,15 @@ class Tbb:
             return SeenLock(_WAIT, futex.address, "idle", why=because("tbb-worker-idle")) if is_whole else None
         called = self._code.cpu.called(self._memory, native[after][0])
         name = self._code.symbol(called).function if called is not None else None
-        found = _WAITS_FOR.match(public_name(name)) if name is not None else None
-        if found is None:
+        function = waiting_function(name)
+        if function is None:
             return None
-        function = found["function"]
+        why = because("tbb-waits-in", function=f"tbb::{function}")
+        wait = find_wait_of_sleeper(self._memory, futex.address) if function in _WAITS_FOR_TASKS else None
+        if wait is not None:
+            return SeenLock(TBB_TASKS, wait, "not finished", why=because("tbb-tasks-in", function=f"tbb::{function}"))
         return SeenLock(_WAIT, futex.address, "waiting for a queue" if function == _QUEUE else "waiting for tasks",
-                        why=because("tbb-waits-in", function=f"tbb::{function}"))
+                        why=why)
 
     def _is_tbb(self, pc: int) -> bool:
-        module = self._code.module(pc)
-        return module is not None and _FILE.match(module.name) is not None
+        return is_tbb(self._code.module(pc))

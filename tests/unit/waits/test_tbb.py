@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping, Sequence
 from typing import cast
 
@@ -19,7 +20,7 @@ from tests.support.fake_memory import FakeMemory
 STACK, APP, LIBC, TBB = 0x7F00_0000_0000, 0x40_0000, 0x60_0000, 0x70_0000
 SYSCALL, START = LIBC + 0x100, LIBC + 0x200
 CALLER, FUNCTION = APP + 0x105, TBB + 0x800
-WORD = 0x5555_0000_0104
+WORD = 0x5555_0000_0108
 
 
 class Process:
@@ -66,6 +67,20 @@ def test_thread_that_waits_in_a_function(function: str, state: str) -> None:
     lock = Process([TBB + 0x10, CALLER, START], function).find()
     assert lock is not None
     assert (lock.kind, lock.state, lock.find_holders) == ("tbb-wait", state, None)
+
+
+@pytest.mark.parametrize(("function", "kind"), [("wait", "tbb-tasks"), ("execute_and_wait", "tbb-tasks"),
+                                                ("execute", "tbb-wait")])
+def test_thread_whose_wait_is_recorded(function: str, kind: str) -> None:
+    process = Process([TBB + 0x10, CALLER, START], f"tbb::detail::r1::{function}(tbb::detail::d1::wait_context&)")
+    node, wait, head = WORD - 48, WORD + 0x100, WORD + 0x200
+    process.memory.map(WORD - 0x104, bytes(0x1000))
+    process.memory.write(node, struct.pack("<5QBB", 0, head, head, wait, 0, 1, 1))
+    process.memory.write(wait, struct.pack("<QQ", 1, 2))
+    process.memory.write(head, struct.pack("<QQ", node + 8, node + 8))
+    lock = process.find()
+    assert lock is not None
+    assert (lock.kind, lock.address) == (kind, wait if kind == "tbb-tasks" else WORD)
 
 
 @pytest.mark.parametrize("function", [
