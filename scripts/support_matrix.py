@@ -56,6 +56,8 @@ _WITHOUT_ROW = {
     "rust-once": "`std::sync::Once::call_once`, `OnceLock`, `LazyLock`",
     "rust-park": "`std::thread::park`, `std::sync::mpsc`",
     "pool-job": "jobs of rayon (by the names of its functions), parts of a loop in numba's work queue",
+    "tbb-mutex": "`tbb::mutex::lock`",
+    "tbb-rwlock": "`tbb::rw_mutex::lock`, `lock_shared`",
     "tbb-tasks": "`task_group::wait`, `parallel_for` and other waits for tasks of oneTBB",
     "tbb-wait": "workers of oneTBB, `task_arena::execute`, `concurrent_bounded_queue`",
     "java-monitor": "`synchronized` methods and blocks, `MonitorEnter` of JNI; HotSpot of JDK 11 to 25",

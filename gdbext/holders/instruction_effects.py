@@ -49,6 +49,10 @@ class InstructionEffects:
             self.call(instruction, state, self.called(instruction, state))
         elif instruction.comparison is not None:
             self._compare(instruction, *instruction.comparison, state)
+        elif instruction.tests_lowest_bit is not None and self._flow.inlined is not None and self._flow.inlined.is_bool:
+            value = state.values.get(instruction.tests_lowest_bit)
+            is_result = value is not None and not value.offset and value.base in state.attempts
+            state.flags(compared=value.base if value is not None and is_result else None)
         else:
             assignments = instruction.assignments()
             for assignment in assignments or ():
@@ -158,6 +162,12 @@ class InstructionEffects:
                 self._exchange(exchange, self._flow.inlined, instruction, state)
                 return
             self._lose_used(instruction, state)
+        copied = instruction.narrow_copy
+        constant = self._constant(copied[0], 4, state) if copied is not None else None
+        if copied is not None and constant is not None:
+            state.values[copied[1]] = Value(CONSTANT, constant)
+            state.dead -= instruction.written
+            return
         wanted = instruction.stored_condition
         attempt = state.attempts.get(state.compared) if state.compared is not None else None
         if wanted is not None and state.is_zero is not None:

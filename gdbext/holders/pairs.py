@@ -40,7 +40,7 @@ class Inlined:
     The lock's word has `size` bytes and is 0 while the lock is free. An exchange of 0 for one of `acquired` acquires
     it, and so does a comparison that succeeds and stores the compared value plus one of `added`, or with all bits of
     one of them set. Any other exchange of one of the kinds in `releases` may release it, but an addition of a constant
-    only if that is one of `subtracted`.
+    only if that is one of `subtracted`. A word that `is_bool` is 0 or 1.
     """
 
     size: int
@@ -48,6 +48,7 @@ class Inlined:
     releases: frozenset[ExchangeKind]
     added: frozenset[int] = frozenset()
     subtracted: frozenset[int] = frozenset()
+    is_bool: bool = False
 
     def may_be(self, exchange: Exchange) -> bool:
         """Whether an instruction may acquire or release a lock."""
@@ -62,7 +63,9 @@ class Pairs:
     `acquires` and `releases` are called for the lock. While a function of `runs` calls another one back, the thread
     holds the lock. While a thread is inside a function of `suspends`, it does not hold the lock. Functions of
     `may_acquire` are for another kind, and most files call them; code may call one of them in place of one of
-    `acquires`, by a flag. `inlined` are the instructions in code of the program, but not in the interpreter.
+    `acquires`, by a flag. `inlined` are the instructions in code of the program, but not in the interpreter. The file
+    that exports the functions of `waits` calls code of the program, which may release any lock. Only the functions of
+    `waits` do not: they wait for a lock, or wake a thread that does.
     """
 
     acquires: tuple[Call, ...] = ()
@@ -71,6 +74,7 @@ class Pairs:
     runs: tuple[Call, ...] = ()
     suspends: tuple[Call, ...] = ()
     inlined: Inlined | None = None
+    waits: tuple[Call, ...] = ()
 
 
 def _calls(names: str, succeeds: Success = "always", argument: int | None = 0) -> tuple[Call, ...]:
@@ -135,6 +139,10 @@ PAIRS: Final[Mapping[LockKind, Pairs]] = {
     # what waits
     "rust-rwlock": Pairs(inlined=Inlined(4, frozenset((_WRITER,)), frozenset(("adds", "computes")),
                                          frozenset((1, _WRITER)), frozenset((1, _WRITER)))),
+    # oneTBB 2021.5 to 2023.1 include/oneapi/tbb/mutex.h: both are exchanges
+    "tbb-mutex": Pairs(inlined=Inlined(1, frozenset((1,)), frozenset(("exchanges",)), is_bool=True),
+                       waits=_calls("_ZN3tbb6detail2r115wait_on_addressEPvRNS0_2d113delegate_baseEm "
+                                    "_ZN3tbb6detail2r121notify_by_address_oneEPv")),
     # CPython 3.13 and 3.14 Include/cpython/lock.h: 1 is locked, 3 is locked with waiting threads. Code in C and C++
     # inlines the first attempt, and the release of a mutex that nobody waits for
     "py-mutex": Pairs((Call("PyMutex_Lock", after_attempt=True),), _calls("PyMutex_Unlock"),

@@ -76,6 +76,7 @@ class _Functions:
     only: Mapping[int, str]
     guards: Guards
     releasing: Mapping[int, Call]
+    waiting: frozenset[int]
 
     @property
     def are_inlined(self) -> bool:
@@ -227,7 +228,9 @@ class ProvenHolders:
         ending = frozenset((*releasing, *suspending))
         parts = {part: call for address, (call, _) in running.items() for part in self._parts(address)}
         outside = [*self._library, *self._interpreters()] if row.inlined is not None else self._library
-        flow = LockFlow(self._target, self._code, effects, outside, row.inlined)
+        waiting = self._addresses(row.waits)
+        flow = LockFlow(self._target, self._code, effects, outside, row.inlined,
+                        [module for _, module in waiting.values()], frozenset(waiting))
         all_calls = {**acquiring, **self._addresses(row.suspends), **releasing}
         arguments = {address: self._code.cpu.ARGUMENTS[call.argument]
                      for address, (call, _) in all_calls.items() if call.argument is not None}
@@ -235,7 +238,8 @@ class ProvenHolders:
                         {call.name: address for address, (call, _) in all_calls.items()})
         return _Functions(
             frozenset((*own, *ending, *parts)), flow, {address: call for address, (call, _) in acquiring.items()},
-            ending, parts, only, guards, {address: call for address, (call, _) in releasing.items()})
+            ending, parts, only, guards, {address: call for address, (call, _) in releasing.items()},
+            frozenset(waiting))
 
     def _interpreters(self) -> list[Module]:
         """The files with an interpreter, whose compiled code has no locks of other languages."""
@@ -301,9 +305,10 @@ class ProvenHolders:
         if not functions.are_inlined or not index or not functions.flow.passes(
                 native[index][0] - 1, lock, self._entered(native, index)):
             return False
-        return any(i < index and functions.flow.has_called_unknown(native[i][0] - (i > 0))
-                   or i and self._jumped_from_unknown(functions, native, i) for i in range(index + 1)
-                   if not functions.flow.has_outside(self._code.module(native[i][0] - (i > 0))))
+        flow = functions.flow
+        return any(i < index and flow.has_called_unknown(pc) or i and self._jumped_from_unknown(functions, native, i)
+                   for i in range(index + 1) for pc in [native[i][0] - (i > 0)]
+                   if not (flow.is_outside(pc) or flow.calls_back(pc)))
 
     def _jumped_from_unknown(self, functions: _Functions, native: Sequence[tuple[int, int]], index: int) -> bool:
         """Whether a frame has called code that is not known, or that has called such code and jumped to its callee."""
@@ -393,6 +398,8 @@ class ProvenHolders:
                            address: int) -> bool:
         """Whether a frame may have released a lock that a caller has acquired."""
         pc = native[index][0] - (index > 0)
+        if functions.flow.calls_back(pc):
+            return not self._only_waits(functions, native, index)
         function = self._code.function_range(pc)
         if function is not None and function[0] in functions.ending:
             return True
@@ -411,6 +418,12 @@ class ProvenHolders:
             return False
         state = functions.flow.held_at(pc, entered)
         return state is None or state.freed is None or address in state.freed
+
+    def _only_waits(self, functions: _Functions, native: Sequence[tuple[int, int]], index: int) -> bool:
+        """Whether a frame in a file whose functions call code of the program is of one that only waits for a lock."""
+        outer = next((i for i in range(index, len(native)) if not functions.flow.calls_back(native[i][0])), None)
+        called = self._code.cpu.called(self._target.memory, native[outer][0]) if outer is not None else None
+        return called in functions.waiting
 
     def _called_by_name(self, functions: _Functions, call: str | None) -> str | None:
         """The function that has acquired a lock; None if an atomic instruction may have done so in its place."""

@@ -43,7 +43,7 @@ _OWNERLESS = {
     "qt-rwlock": "a QReadWriteLock",
     "rust": "a lock of Rust's standard library", "rw-mutex": "a _PyRWMutex",
     "shared-mutex": "a boost::shared_mutex",
-    "spin-lock": "a spin lock", "stdio": "the lock",
+    "spin-lock": "a spin lock", "stdio": "the lock", "tbb": "a mutex of TBB",
 }
 _PLACES = {
     "allocator": "the allocator with this arena", "critical-section": "the critical section",

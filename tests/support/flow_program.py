@@ -115,6 +115,12 @@ class ByteProgram(Program):
     inlined = PAIRS["py-mutex"].inlined
 
 
+class BoolProgram(Program):
+    """The same with mutexes of oneTBB."""
+
+    inlined = PAIRS["tbb-mutex"].inlined
+
+
 class RwLockProgram(Program):
     """The same with read-write locks."""
 

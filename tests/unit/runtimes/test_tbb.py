@@ -4,7 +4,13 @@ import struct
 
 import pytest
 
-from gdbext.runtimes.tbb import find_wait_of_sleeper, find_wait_of_task
+from gdbext.runtimes.tbb import (
+    decode_rw_mutex,
+    find_mutex_wait,
+    find_wait_of_sleeper,
+    find_wait_of_task,
+    is_locked_mutex,
+)
 from tests.support.fake_memory import FakeMemory
 
 NODE, LIST, WAIT, OTHER_WAIT = 0x7F00_0000_1000, 0x5555_0000_2000, 0x7F00_0000_3000, 0x7F00_0000_3100
@@ -98,3 +104,33 @@ def test_nodes_that_refer_to_each_other() -> None:
     memory = task(LOOP, 1, 2, NODES, 0, POOL)
     memory.write(NODES + 64, words(NODES, 1))
     assert find_wait_of_task(memory, TASK, EXECUTE) is None
+
+
+STACK, LAMBDA, MUTEX = 0x7F00_0000_6000, 0x7F00_0000_6100, 0x5555_0000_B000
+DELEGATE = b"N3tbb6detail2d118delegated_functionIZNS1_"
+
+
+@pytest.mark.parametrize(("name", "found"), [
+    (DELEGATE + b"15waitable_atomicIbE4waitEbmSt12memory_orderEUlvE_EE", "mutex"),
+    (DELEGATE + b"8rw_mutex4lockEvEUlvE_EE", "write"),
+    (DELEGATE + b"8rw_mutex11lock_sharedEvEUlvE_EE", "read"),
+    (DELEGATE + b"8rw_mutex7upgradeEvEUlvE_EE", None),
+    (b"N3app8functionE", None)])
+def test_kind_of_a_mutex(name: bytes, found: str | None) -> None:
+    memory = FakeMemory({STACK: words(1, TABLE, 0, TABLE, LAMBDA, 0, 0, 0), LAMBDA: words(MUTEX, STACK, STACK),
+                         TABLE - 16: words(0, TYPE, 0x10), TYPE: words(0, NAME), NAME: name + bytes(64)})
+    assert find_mutex_wait(memory, MUTEX, STACK, STACK + 64) == found
+    assert find_mutex_wait(memory, MUTEX + 1, STACK, STACK + 64) is None
+    assert find_mutex_wait(memory, MUTEX, STACK, STACK + 16) is None
+
+
+@pytest.mark.parametrize(("byte", "locked"), [(0, False), (1, True), (2, None)])
+def test_mutex(byte: int, locked: bool | None) -> None:
+    assert is_locked_mutex(FakeMemory({MUTEX: bytes([byte])}), MUTEX) is locked
+
+
+@pytest.mark.parametrize(("state", "decoded"), [
+    (0, (False, 0)), (2, (False, 0)), (1, (True, 0)), (3, (True, 0)), (8, (False, 2)), (10, (False, 2)), (5, (True, 0)),
+    (1 << 63, None)])
+def test_rw_mutex(state: int, decoded: tuple[bool, int] | None) -> None:
+    assert decode_rw_mutex(FakeMemory({MUTEX: words(state)}), MUTEX) == decoded

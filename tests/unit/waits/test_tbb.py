@@ -19,6 +19,7 @@ from tests.support.fake_memory import FakeMemory
 
 STACK, APP, LIBC, TBB = 0x7F00_0000_0000, 0x40_0000, 0x60_0000, 0x70_0000
 SYSCALL, START = LIBC + 0x100, LIBC + 0x200
+MUTEX_FUNCTION = "wait_on_address(void*, tbb::detail::d1::delegate_base&, unsigned long)"
 CALLER, FUNCTION = APP + 0x105, TBB + 0x800
 WORD = 0x5555_0000_0108
 
@@ -81,6 +82,30 @@ def test_thread_whose_wait_is_recorded(function: str, kind: str) -> None:
     lock = process.find()
     assert lock is not None
     assert (lock.kind, lock.address) == (kind, wait if kind == "tbb-tasks" else WORD)
+
+
+@pytest.mark.parametrize(("delegate", "content", "kind", "state", "mode"), [
+    ("15waitable_atomicIbE4waitEbmSt12memory_orderEUlvE_EE", 1, "tbb-mutex", "locked", "exclusive"),
+    ("15waitable_atomicIbE4waitEbmSt12memory_orderEUlvE_EE", 0, "tbb-mutex", "free", "exclusive"),
+    ("8rw_mutex4lockEvEUlvE_EE", 10, "tbb-rwlock", "read-locked", "exclusive"),
+    ("8rw_mutex4lockEvEUlvE_EE", 3, "tbb-rwlock", "write-locked", "exclusive"),
+    ("8rw_mutex11lock_sharedEvEUlvE_EE", 1, "tbb-rwlock", "write-locked", "shared")])
+def test_thread_that_waits_for_a_mutex(delegate: str, content: int, kind: str, state: str, mode: str) -> None:
+    process = Process([TBB + 0x10, CALLER, START], f"tbb::detail::r1::{MUTEX_FUNCTION}")
+    memory, node, mutex, head = process.memory, WORD - 48, WORD + 0x100, WORD + 0x200
+    memory.map(WORD - 0x108, bytes(0x1000))
+    memory.write(node, struct.pack("<5QBB", 0, head, head, mutex, 0, 1, 1))
+    memory.write(mutex, struct.pack("<Q", content))
+    memory.write(head, struct.pack("<QQ", node + 8, node + 8))
+    table, info, name, captured = (WORD + 0x300 + 0x80 * i for i in range(4))
+    memory.write(table, struct.pack("<Q", info))
+    memory.write(info + 8, struct.pack("<Q", name))
+    memory.write(name, b"N3tbb6detail2d118delegated_functionIZNS1_" + delegate.encode())
+    memory.write(captured, struct.pack("<Q", mutex))
+    memory.map(STACK + 128, struct.pack("<8Q", 0, table + 8, captured, 0, 0, 0, 0, 0))  # the third frame
+    lock = process.find()
+    assert lock is not None
+    assert (lock.kind, lock.address, lock.state, lock.mode) == (kind, mutex, state, mode)
 
 
 @pytest.mark.parametrize("function", [
