@@ -2,7 +2,7 @@
 
    Each of these threads has an arena for itself and one worker. A task that waits for its own group never ends either. A
    loop inside of a task waits for a part of it that wants what the task has; the thread that waits for the task is
-   stuck behind. Another thread sleeps now and then, so the process does not stand still.
+   stuck behind. Another thread sleeps now and then, so this is no standstill.
 
 Truth: {"expect": "deadlock", "library": "tbb", "flags": ["-w"], "builds": ["-O0", "-O2", "-O2 -s"],
         "long": ["-O1", "-O3", "-O0 -s", "-Os", "clang -O0", "clang -O2", "clang -O2 -s"],

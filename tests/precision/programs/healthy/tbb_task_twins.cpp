@@ -1,6 +1,6 @@
 /* uxlfoundation/oneTBB#1143, corrected: threads wait for tasks while they have a mutex, and no task of theirs wants it.
 
-   Who wants it runs a task of another group, or of a loop, and that task has the address of the group in its function
+   The thread that wants it runs a task of another group, or of a loop, and that task has the address of the group in its function
    object; or it had run a task of the group before; or it gives up after some time. A task of the group wants something else.
    The group of a waiting thread ends when another thread gives its last task up.
 
