@@ -59,6 +59,8 @@ class HolderFinder:
         self._mentions = Mentions(target, code, threads, [
             lock.address for lock in locks if lock.find_holders not in (None, INITIALISES, INSIDE_LIBRARY)])
         self._sections = Sections(target.memory, code)
+        # by the number of a thread and the index of a frame
+        self._entered: dict[tuple[int, int], Entered | None] = {}
         self._ways: dict[str, Callable[[SeenLock, Collection[int]], SeenLock]] = {
             READERS: self._readers, ARRIVING: self._arriving, RUNS_ONCE: self._running_once,
             INITIALISES: self._initialising, ALLOCATES: self._allocating, INSIDE_LIBRARY: self._inside_library,
@@ -93,7 +95,10 @@ class HolderFinder:
 
     def entered(self, seen: SeenThread, index: int) -> Entered | None:
         """The function of a frame and the first argument that it got; None if the argument is not known any more."""
-        return self._proven.entered(seen, index)
+        key = seen.number, index
+        if key not in self._entered:
+            self._entered[key] = self._proven.entered(seen, index)
+        return self._entered[key]
 
     def _proofs(self, lock: SeenLock, waiters: Collection[int]) -> dict[int, Proof]:
         """The threads whose machine code proves that they hold a lock."""
