@@ -205,8 +205,18 @@ class Instruction:
         raise NotImplementedError
 
     @property
+    def tests_lowest_bit(self) -> str | None:
+        """The whole register of which it compares only the lowest bit with zero."""
+        raise NotImplementedError
+
+    @property
     def stored_condition(self) -> tuple[str, Condition] | None:
         """(whole register, condition) of one that stores in the lowest byte whether the operands were (un)equal."""
+        raise NotImplementedError
+
+    @property
+    def narrow_copy(self) -> tuple[str, str] | None:
+        """(source, target), whole registers, of one that copies the lower 32 bits and clears the upper ones."""
         raise NotImplementedError
 
     @property

@@ -50,6 +50,10 @@ class InstructionEffects:
             self.call(instruction, state, self.called(instruction, state))
         elif instruction.comparison is not None:
             self._compare(instruction, *instruction.comparison, state)
+        elif instruction.tests_lowest_bit is not None and self._flow.inlined is not None and self._flow.inlined.is_bool:
+            value = state.values.get(instruction.tests_lowest_bit)
+            is_result = value is not None and not value.offset and value.base in state.attempts
+            state.flags(compared=value.base if value is not None and is_result else None)
         else:
             assignments = instruction.assignments()
             for assignment in assignments or ():
@@ -159,6 +163,12 @@ class InstructionEffects:
                 self._exchange(exchange, self._flow.inlined, instruction, state)
                 return
             self._lose_used(instruction, state)
+        copied = instruction.narrow_copy
+        constant = self._constant(copied[0], 4, state) if copied is not None else None
+        if copied is not None and constant is not None:
+            state.values[copied[1]] = Value(CONSTANT, constant)
+            state.dead -= instruction.written
+            return
         wanted = instruction.stored_condition
         attempt = state.attempts.get(state.compared) if state.compared is not None else None
         if wanted is not None and state.is_zero is not None:
@@ -381,7 +391,7 @@ class InstructionEffects:
         lock = _translate(effect.attempt[0], arguments) if effect.attempt is not None else None
         if effect.attempt is not None and lock is not None and called is not None:
             self.acquired_by[lock] = called
-            flag = arguments.get(effect.waits) if effect.waits is not None else None
+            flag = arguments.get(effect.wait_flag) if effect.wait_flag is not None else None
             if flag is not None and flag.base == CONSTANT and flag.offset:
                 state.held[lock] = frozenset()
                 return

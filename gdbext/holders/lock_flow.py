@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from gdbext.arch.protocol import Instruction
 from gdbext.errors import GdbextError, if_unreadable
@@ -46,19 +46,23 @@ class LockFlow:
     :param outside: the files of the C library, whose other functions never release a lock of the program. Their
         messages are translated, for which they take locks of their own.
     :param inlined: the instructions that acquire and release locks in code outside of these files.
+    :param calling_back: files whose functions call code of the program, which may release any lock.
+    :param waiting: functions of these files that only use the address of a lock, as to wait for it.
     """
 
     def __init__(self, target: Target, code: Code, effects: Mapping[int, Effect],
-                 outside: Sequence[Module] = (), inlined: Inlined | None = None) -> None:
+                 outside: Sequence[Module] = (), inlined: Inlined | None = None,
+                 calling_back: Sequence[Module] = (), waiting: Collection[int] = ()) -> None:
         self._target = target
         self._memory = target.memory
         self.code = code
         self.cpu = code.cpu
         self._outside = outside
+        self._calling_back = calling_back
         self.inlined = inlined
-        self._known = dict(effects)
-        self._primitives = frozenset(effects)
-        self.primitive_effects = [*effects.values()]
+        self._known = {**effects, **{address: Effect() for address in waiting}}
+        self._primitives = frozenset(self._known)
+        self.primitive_effects = [*self._known.values()]
         self._functions: dict[int, Function | None] = {}
         self._reaching: dict[tuple[frozenset[int], int, int], bool] = {}
         self._callees = 0
@@ -161,7 +165,14 @@ class LockFlow:
         """As `is_outside`, of a file."""
         return any(module is part for part in self._outside)
 
+    def calls_back(self, address: int) -> bool:
+        """Whether code is in a file whose functions call code of the program."""
+        module = self.code.module(address)
+        return any(module is part for part in self._calling_back)
+
     def _search(self, functions: frozenset[int], start: int, depth: int) -> bool:
+        if self.calls_back(start):
+            return True
         found = self.code.function_range(start)
         if found is None or self.is_outside(start):
             return False
@@ -257,6 +268,8 @@ class LockFlow:
         return self.effect(address, 1)
 
     def _effect_of(self, address: int, depth: int) -> Effect:
+        if self.calls_back(address):
+            return ANY_LOCK
         found = self.code.function_range(address)
         if found is None or found[0] != address:
             return NO_EFFECT
@@ -291,6 +304,8 @@ class LockFlow:
         return self._reaches[address]
 
     def _reach_of(self, address: int, depth: int) -> Reach:
+        if self.calls_back(address):
+            return self.any_reach
         self._callees += 1
         if depth > _MAX_DEPTH or self._callees > _MAX_CALLEES:
             self._is_cut = True

@@ -406,7 +406,7 @@ class Effect:
     lock then. It may release `releases`, and any lock if `releases_unknown`. With an `attempt` it holds that lock if
     its result is zero (True) or is not (False). `result` is its result if that is always the same constant or computed
     from an argument. `taken` are the locks that it may hold when it returns. The attempt does not fail if the register
-    `waits` contains a constant other than 0. With `suspends`, other threads may change memory before it returns.
+    `wait_flag` contains a constant other than 0. With `suspends`, other threads may change memory before it returns.
     """
 
     acquires: Mapping[Value, frozenset[int]] = field(default_factory=dict)
@@ -416,7 +416,7 @@ class Effect:
     attempt: Attempt | None = None
     result: Value | None = None
     taken: tuple[Taken, ...] = ()
-    waits: str | None = None
+    wait_flag: str | None = None
     suspends: bool = False
 
 

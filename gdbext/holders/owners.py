@@ -12,8 +12,9 @@ from gdbext.holders.pool_jobs import threads_of_pool
 from gdbext.holders.python_locks import PythonFrames, inside_with, known_by_frames, python_owner
 from gdbext.holders.qt_lockers import inside_locker
 from gdbext.holders.suspended import SuspendedFrames, inside_suspended
-from gdbext.model import INFERRED, Lock, Waiter
-from gdbext.model.kinds import FUTEX, POOL_JOB, kind_of
+from gdbext.holders.tbb_tasks import threads_with_task
+from gdbext.model import DERIVED, INFERRED, Lock, Waiter
+from gdbext.model.kinds import FUTEX, POOL_JOB, TBB_TASKS, kind_of
 from gdbext.model.reasons import because, joined, parts
 from gdbext.record import record
 from gdbext.threads.gone import GoneOwners
@@ -113,13 +114,23 @@ def running_job(lock: SeenLock, waiters: Collection[int], context: HolderContext
     return replace(lock, holders=held_by(found.threads, INFERRED, why), why=joined([*parts(lock.why), why]))
 
 
+def running_task(lock: SeenLock, waiters: Collection[int], context: HolderContext) -> SeenLock | None:
+    """The threads that run a task of oneTBB which the wait needs."""
+    if lock.kind != TBB_TASKS:
+        return None
+    found = threads_with_task(context.waits, context.finder, lock.address)
+    return replace(lock, holders=tuple(
+        holder for number, why in found.items() for holder in held_by((number,), DERIVED, why)))
+
+
 def by_circumstance(lock: SeenLock, waiters: Collection[int], context: HolderContext) -> SeenLock | None:
     """The threads that stacks and registers show."""
     return context.finder.find(lock, waiters) if lock.find_holders is not None else None
 
 
 WAYS: tuple[Way, ...] = (by_machine_code, named, recorded_tid, recorded_descriptor, python_owner, inside_with,
-                         inside_suspended, known_by_frames, inside_locker, using_file, running_job, by_circumstance)
+                         inside_suspended, known_by_frames, inside_locker, using_file, running_job, running_task,
+                         by_circumstance)
 
 
 def find_holders(lock: SeenLock, waiters: Sequence[Waiter], context: HolderContext) -> Lock:

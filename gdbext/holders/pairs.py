@@ -26,8 +26,8 @@ class Call:
 
     `argument` is the index of the argument that points to the lock, None if there is only one such lock in the library.
     It points to a place in the lock, `offset` bytes after its start. With `after_attempt`, code calls it only if an
-    atomic instruction has not acquired the lock. `waits` is the index of an argument; if that is a constant other than
-    0, the function does not fail.
+    atomic instruction has not acquired the lock. `wait_flag` is the index of an argument; if that is a constant other
+    than 0, the function does not fail.
     """
 
     name: str
@@ -35,7 +35,7 @@ class Call:
     succeeds: Success = "always"
     after_attempt: bool = False
     offset: int = 0
-    waits: int | None = None
+    wait_flag: int | None = None
 
 
 @record
@@ -45,7 +45,7 @@ class Inlined:
     The lock's word has `size` bytes and is 0 while the lock is free. An exchange of 0 for one of `acquired` acquires
     it, and so does a comparison that succeeds and stores the compared value plus one of `added`, or with all bits of
     one of them set. Any other exchange of one of the kinds in `releases` may release it, but an addition of a constant
-    only if that is one of `subtracted`.
+    only if that is one of `subtracted`. A word that `is_bool` is 0 or 1.
     """
 
     size: int
@@ -53,6 +53,7 @@ class Inlined:
     releases: frozenset[ExchangeKind]
     added: frozenset[int] = frozenset()
     subtracted: frozenset[int] = frozenset()
+    is_bool: bool = False
 
     @property
     def may_acquire(self) -> bool:
@@ -76,7 +77,8 @@ class Pairs:
     but not in the interpreter. `versioned` matches the demangled name of a function in which threads wait. Its group is
     the inline namespace of the library's release, which the names in the row lack. If `others_release`, any thread may
     release a lock that one has acquired: the thread is only a candidate, and only if the function that has acquired the
-    lock also releases it.
+    lock also releases it. The file that exports the functions of `waits` calls code of the program, which may release
+    any lock. Only the functions of `waits` do not: they wait for a lock, or wake a thread that does.
     """
 
     acquires: tuple[Call, ...] = ()
@@ -87,6 +89,7 @@ class Pairs:
     inlined: Inlined | None = None
     versioned: re.Pattern[str] | None = None
     others_release: bool = False
+    waits: tuple[Call, ...] = ()
 
 
 def _calls(names: str, succeeds: Success = "always", argument: int | None = 0) -> tuple[Call, ...]:
@@ -175,7 +178,7 @@ PAIRS: Final[Mapping[LockKind, Pairs]] = {
     # that extensions make are semaphores too: CPython 3.8 to 3.14 Python/thread_pthread.h, USE_SEMAPHORES
     "semaphore": Pairs(
         (*_calls("sem_wait"), *_calls("sem_trywait sem_timedwait sem_clockwait", "zero"),
-         Call("PyThread_acquire_lock", 0, "not zero", waits=1), *_calls("PyThread_acquire_lock_timed", "not zero")),
+         Call("PyThread_acquire_lock", 0, "not zero", wait_flag=1), *_calls("PyThread_acquire_lock_timed", "not zero")),
         _calls("sem_post PyThread_release_lock"), others_release=True),
     # Itanium C++ ABI 3.3.3: the result is 1 if this thread is to run the initialiser
     "static-guard": Pairs(
@@ -195,6 +198,10 @@ PAIRS: Final[Mapping[LockKind, Pairs]] = {
     # what waits
     "rust-rwlock": Pairs(inlined=Inlined(4, frozenset((_WRITER,)), frozenset(("adds", "computes")),
                                          frozenset((1, _WRITER)), frozenset((1, _WRITER)))),
+    # oneTBB 2021.5 to 2023.1 include/oneapi/tbb/mutex.h: both are exchanges
+    "tbb-mutex": Pairs(inlined=Inlined(1, frozenset((1,)), frozenset(("exchanges",)), is_bool=True),
+                       waits=_calls("_ZN3tbb6detail2r115wait_on_addressEPvRNS0_2d113delegate_baseEm "
+                                    "_ZN3tbb6detail2r121notify_by_address_oneEPv")),
     # CPython 3.13 and 3.14 Include/cpython/lock.h: 1 is locked, 3 is locked with waiting threads. Code in C and C++
     # inlines the first attempt, and the release of a mutex that nobody waits for
     "py-mutex": Pairs((Call("PyMutex_Lock", after_attempt=True),), _calls("PyMutex_Unlock"),

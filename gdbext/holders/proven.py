@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from gdbext.elf.dynamic import find_dynamic_symbol
 from gdbext.errors import GdbextError, if_unreadable
@@ -52,6 +53,14 @@ class Proof:
     by_guard: bool = False
 
 
+@record
+class Entered:
+    """The address of a frame's function, and the first argument with which it was called."""
+
+    function: int
+    argument: int
+
+
 @dataclass(eq=False)
 class _Functions:
     """The functions of one row of the table in the files of a target, by address.
@@ -69,6 +78,7 @@ class _Functions:
     guards: Guards
     releasing: Mapping[int, Call]
     others_release: bool
+    waiting: frozenset[int]
 
     @property
     def are_inlined(self) -> bool:
@@ -192,15 +202,31 @@ class ProvenHolders:
         found = [versioned.match(name) for name in names if versioned is not None and name is not None]
         return next((match[1] for match in found if match is not None), None)
 
+    def entered(self, seen: SeenThread, index: int) -> Entered | None:
+        """The function of a caller's frame and its first argument; None if no register or stack slot still has it."""
+        native = seen.native(self._code)
+        pc = native[index][0] - 1
+        start, state = self._values.start_of(pc), self._values.state_at(pc)
+        if start is None or state is None:
+            return None
+        argument = recompute(self._target, self._code, entry(self._code.cpu.ARGUMENTS[0]), state,
+                             self._registers(seen, index))
+        return Entered(start, argument) if argument is not None else None
+
+    @cached_property
+    def _values(self) -> LockFlow:
+        """The analysis without any locks, which needs no other function than that of a frame."""
+        return LockFlow(self._target, self._code, {}, self._code.modules)
+
     # -- the functions of a row --------------------------------------------------------------------------------
 
     @remembered
     def _functions(self, kind: LockKind, namespace: str | None = None) -> _Functions | None:
         """The functions of a row; None if no file has one that acquires."""
         row: Pairs = PAIRS[kind]
-        own, acquiring, releasing, running, suspending = (
-            self._addresses(calls, namespace)
-            for calls in (row.acquires, row.acquires + row.may_acquire, row.releases, row.runs, row.suspends))
+        own, acquiring, releasing, running, suspending, waiting = (
+            self._addresses(calls, namespace) for calls in (
+                row.acquires, row.acquires + row.may_acquire, row.releases, row.runs, row.suspends, row.waits))
         if not acquiring and not running and (row.inlined is None or not row.inlined.may_acquire):
             return None
         effects = dict.fromkeys(suspending, Effect(suspends=True))
@@ -209,15 +235,16 @@ class ProvenHolders:
             lock = self._lock(call, module)
             if call.argument is None:
                 only[address] = module.path
-            waits = self._code.cpu.ARGUMENTS[call.waits] if call.waits is not None else None
+            flag = self._code.cpu.ARGUMENTS[call.wait_flag] if call.wait_flag is not None else None
             effects[address] = (Effect(acquires={lock: frozenset()}) if call.succeeds == "always"
-                                else Effect(attempt=(lock, call.succeeds == "zero"), waits=waits))
+                                else Effect(attempt=(lock, call.succeeds == "zero"), wait_flag=flag))
         effects.update((address, Effect(releases=(self._lock(*found),))) for address, found in releasing.items())
         ending = frozenset((*releasing, *suspending))
         parts = {part: call for address, (call, _) in running.items() for part in self._parts(address)}
         are_own = row.inlined is not None or row.others_release
         outside = [*self._library, *self._interpreters()] if are_own else self._library
-        flow = LockFlow(self._target, self._code, effects, outside, row.inlined)
+        flow = LockFlow(self._target, self._code, effects, outside, row.inlined,
+                        [module for _, module in waiting.values()], frozenset(waiting))
         all_calls = {**acquiring, **suspending, **releasing}
         arguments = {address: self._code.cpu.ARGUMENTS[call.argument]
                      for address, (call, _) in all_calls.items() if call.argument is not None}
@@ -226,7 +253,7 @@ class ProvenHolders:
         return _Functions(
             frozenset((*own, *ending, *parts)), flow, {address: call for address, (call, _) in acquiring.items()},
             ending, parts, only, guards, {address: call for address, (call, _) in releasing.items()},
-            row.others_release)
+            row.others_release, frozenset(waiting))
 
     def _interpreters(self) -> list[Module]:
         """The files with an interpreter, whose compiled code has no locks of other languages."""
@@ -296,9 +323,10 @@ class ProvenHolders:
         if not functions.are_inlined or not index or not functions.flow.passes(
                 native[index][0] - 1, lock, self._entered(native, index)):
             return False
-        return any(i < index and functions.flow.has_called_unknown(native[i][0] - (i > 0))
-                   or i and self._jumped_from_unknown(functions, native, i) for i in range(index + 1)
-                   if not functions.flow.has_outside(self._code.module(native[i][0] - (i > 0))))
+        flow = functions.flow
+        return any(i < index and flow.has_called_unknown(pc) or i and self._jumped_from_unknown(functions, native, i)
+                   for i in range(index + 1) for pc in [native[i][0] - (i > 0)]
+                   if not (flow.is_outside(pc) or flow.calls_back(pc)))
 
     def _jumped_from_unknown(self, functions: _Functions, native: Sequence[tuple[int, int]], index: int) -> bool:
         """Whether a frame has called code that is not known, or that has called such code and jumped to its callee."""
@@ -388,6 +416,8 @@ class ProvenHolders:
                            address: int) -> bool:
         """Whether a frame may have released a lock that a caller has acquired."""
         pc = native[index][0] - (index > 0)
+        if functions.flow.calls_back(pc):
+            return not self._only_waits(functions, native, index)
         function = self._code.function_range(pc)
         if function is not None and function[0] in functions.ending:
             return True
@@ -406,6 +436,12 @@ class ProvenHolders:
             return False
         state = functions.flow.held_at(pc, entered)
         return state is None or state.freed is None or address in state.freed
+
+    def _only_waits(self, functions: _Functions, native: Sequence[tuple[int, int]], index: int) -> bool:
+        """Whether a frame in a file whose functions call code of the program is of one that only waits for a lock."""
+        outer = next((i for i in range(index, len(native)) if not functions.flow.calls_back(native[i][0])), None)
+        called = self._code.cpu.called(self._target.memory, native[outer][0]) if outer is not None else None
+        return called in functions.waiting
 
     def _called_by_name(self, functions: _Functions, call: str | None) -> str | None:
         """The function that has acquired a lock; None if an atomic instruction may have done so in its place."""

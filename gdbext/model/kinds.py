@@ -16,10 +16,10 @@ LockKind = Literal[
     "dynamic-linker", "stdio", "malloc-arena", "allocator-lock", "openmp-barrier", "openmp-lock", "absl-mutex",
     "absl-condvar", "boost-shared-mutex", "parking-lot-mutex", "parking-lot-rwlock", "parking-lot-condvar",
     "parking-lot-once", "qt-mutex", "qt-recursive-mutex", "qt-rwlock", "qt-semaphore", "qt-call", "rust-mutex",
-    "rust-rwlock", "rust-condvar", "rust-once", "rust-park", "tbb-wait", "pool-job", "java-monitor", "java-condition",
-    "java-lock", "java-rwlock", "java-park", "py-lock", "py-rlock", "py-fast-rlock", "py-mutex", "py-critical-section",
-    "py-event", "py-condition", "py-semaphore", "py-import", "py-buffered-io", "stop-the-world", "futex", "file-lock",
-    "descriptor"]
+    "rust-rwlock", "rust-condvar", "rust-once", "rust-park", "tbb-mutex", "tbb-rwlock", "tbb-tasks", "tbb-wait",
+    "pool-job", "java-monitor", "java-condition", "java-lock", "java-rwlock", "java-park", "py-lock", "py-rlock",
+    "py-fast-rlock", "py-mutex", "py-critical-section", "py-event", "py-condition", "py-semaphore", "py-import",
+    "py-buffered-io", "stop-the-world", "futex", "file-lock", "descriptor"]
 
 #: Kinds that are named outside of this table.
 CONDVAR: Final = "condvar"
@@ -33,6 +33,7 @@ QT_MUTEX: Final = "qt-mutex"
 QT_RWLOCK: Final = "qt-rwlock"
 RWLOCK: Final = "rwlock"
 SEMAPHORE: Final = "semaphore"
+TBB_TASKS: Final = "tbb-tasks"
 THREAD_EXIT: Final = "thread-exit"
 
 
@@ -190,6 +191,16 @@ KINDS: Mapping[LockKind, Kind] = {
     "rust-park": Kind(
         "none: any thread may unpark it; also channels", name="thread::park", wait_for="any",
         no_owner="park-has-no-owner", is_event=True, own_threads_only=True),
+    "tbb-mutex": Kind(
+        "derived where the machine code of a thread proves it, candidates otherwise", name="tbb::mutex",
+        own_threads_only=True),
+    "tbb-rwlock": Kind(
+        "not recorded, readers are counted: candidates only", name="tbb::rw_mutex", has_readers=True,
+        own_threads_only=True),
+    "tbb-tasks": Kind(
+        "derived: the threads that run a task of `task_group` or `parallel_for` that the waiting thread waits for",
+        name="TBB tasks", held="to be finished by", holds="has to finish", no_owner="tasks-left",
+        is_event=True, own_threads_only=True),
     "tbb-wait": Kind(
         "none: another thread wakes it; a worker without tasks is `idle`", name="event of TBB", wait_for="any",
         no_owner="tbb-has-no-owner", is_event=True, own_threads_only=True),

@@ -33,7 +33,7 @@ ReasonCode = Literal[
     "owner-unmapped", "tid-maybe-unread", "tid-not-given-yet", "tid-not-here", "tid-not-listed", "tid-of-other-process",
     "tid-of-parent", "tid-reused", "tid-vanished",
     # waits/: locks
-    "held-by-another-process", "lock-about-to-be-taken", "lock-unreadable", "records-no-owner",
+    "held-by-another-process", "lock-about-to-be-taken", "lock-unreadable", "records-no-owner", "readers-counted",
     "ordered-section",
     # waits/: Python locks
     "acquired-and-waits", "acquired-by-call", "acquired-by-call-normally", "acquired-by-several",
@@ -45,8 +45,8 @@ ReasonCode = Literal[
     "all-arrived", "idle-pool", "members-elsewhere", "members-missing", "members-not-existing", "numba-waits-for-loop",
     "numba-worker-idle", "openmp-worker",
     "openmp-worker-idle", "openmp-worker-in", "rayon-in-job", "rayon-waits-for-job", "rayon-worker-idle",
-    "tbb-has-no-owner", "tbb-waits-in", "tbb-worker-idle", "tokio-block-on", "tokio-blocking-idle",
-    "tokio-in-blocking-call", "tokio-in-task", "tokio-worker-idle",
+    "tbb-has-no-owner", "tbb-runs-task", "tbb-tasks-in", "tbb-waits-in", "tbb-worker-idle", "tokio-block-on",
+    "tokio-blocking-idle", "tokio-in-blocking-call", "tokio-in-task", "tokio-worker-idle",
     "owner-is-its-task", "owner-task-unknown", "tasks-left", "tasks-run", "team-starts-or-ends",
     # waits/: Java
     "java-first-reader", "java-lock-stack", "java-owner-claimed", "java-owner-unknown",

@@ -43,7 +43,7 @@ _OWNERLESS = {
     "qt-rwlock": "a QReadWriteLock",
     "rust": "a lock of Rust's standard library", "rw-mutex": "a _PyRWMutex",
     "shared-mutex": "a boost::shared_mutex",
-    "spin-lock": "a spin lock", "stdio": "the lock",
+    "spin-lock": "a spin lock", "stdio": "the lock", "tbb": "a mutex of TBB",
 }
 _PLACES = {
     "allocator": "the allocator with this arena", "critical-section": "the critical section",
@@ -167,6 +167,7 @@ _WORDINGS: Mapping[ReasonCode, Wording] = {
     "lock-about-to-be-taken": "it is free and about to be acquired",
     "lock-unreadable": "it cannot be read: {error}",
     "records-no-owner": lambda what: f"{_OWNERLESS[what]} records no owner",
+    "readers-counted": _counted,
     "ordered-section": "the thread in the ordered section, and the next to enter it, are not recorded",
 
     "asked-to-stop": "attached, and asked to stop",
@@ -222,6 +223,8 @@ _WORDINGS: Mapping[ReasonCode, Wording] = {
     "rayon-waits-for-job": "waits for a job of a rayon pool",
     "rayon-worker-idle": "idle worker of rayon",
     "tbb-has-no-owner": "any thread may wake it",
+    "tbb-runs-task": "runs one of the tasks, called by {module}",
+    "tbb-tasks-in": "in {function}",
     "tbb-waits-in": "in {function}; the thread that will wake it is not recorded",
     "tbb-worker-idle": "worker of TBB without tasks",
     "tokio-block-on": "in `block_on` of tokio until a future is ready",

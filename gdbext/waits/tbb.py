@@ -2,7 +2,8 @@
 
 Each thread sleeps on a semaphore of its own, which one futex word is, so the thread that will wake it is not known.
 What it waits for is shown by the exported function of the library that the program has called; a worker has called
-none. A lock of TBB is not decoded: its wait stays one for a futex word.
+none. For most waits for tasks, the node with the semaphore records the wait (``wait_context``); for a mutex it records
+the address.
 
 Source: oneTBB 2021.8 and 2022.0 src/tbb/{semaphore.h,concurrent_monitor.h,private_server.cpp,waiters.h}.
 """
@@ -14,24 +15,47 @@ from typing import Final
 
 from gdbext.errors import if_unreadable
 from gdbext.glibc.futex import FUTEX_WAIT, PRIVATE, FutexWait
-from gdbext.inferior.protocol import Target
+from gdbext.inferior.protocol import Module, Target
+from gdbext.model import EXCLUSIVE, SHARED
+from gdbext.model.kinds import TBB_TASKS
 from gdbext.model.reasons import because
 from gdbext.runtimes.names import public_name
+from gdbext.runtimes.tbb import (
+    decode_rw_mutex,
+    find_address_of_sleeper,
+    find_mutex_wait,
+    find_wait_of_sleeper,
+    is_locked_mutex,
+)
 from gdbext.threads.code import Code
 from gdbext.threads.site import Sites
 from gdbext.threads.threads import SeenThread
-from gdbext.waits.seen import SeenLock
+from gdbext.waits.seen import FREE, SeenLock, without_owner
 
 _WAIT: Final = "tbb-wait"
 # wheels may contain a copy with a hash in its name
 _FILE: Final = re.compile(r"^libtbb(?:-[0-9a-f]+)?\.so[.0-9]*$")
 #: The value of a semaphore with a waiting thread (``binary_semaphore``).
 _WAITED_FOR = 2
-#: Exported functions that wait for tasks, or for room or an item in a bounded queue.
+#: Exported functions that wait for tasks, for room or an item in a bounded queue, or for a mutex.
 _WAITS_FOR: Final = re.compile(
     r"^tbb::(?:detail::)?r1::(?P<function>wait|execute_and_wait|execute|parallel_pipeline|isolate_within_arena|finalize"
-    r"|wait_bounded_queue_monitor)\b")
+    r"|wait_bounded_queue_monitor|wait_on_address)\b")
 _QUEUE: Final = "wait_bounded_queue_monitor"
+_MUTEX: Final = "wait_on_address"
+#: Those of them that only the end of all tasks of one wait ends.
+_WAITS_FOR_TASKS: Final = ("wait", "execute_and_wait")
+
+
+def is_tbb(module: Module | None) -> bool:
+    """Whether a file is the library of oneTBB."""
+    return module is not None and _FILE.match(module.name) is not None
+
+
+def waiting_function(name: str | None) -> str | None:
+    """The exported function of a symbol's name if it waits. A task that has ended calls none of these."""
+    found = _WAITS_FOR.match(public_name(name)) if name is not None else None
+    return found["function"] if found is not None else None
 
 
 class Tbb:
@@ -58,13 +82,39 @@ class Tbb:
             return SeenLock(_WAIT, futex.address, "idle", why=because("tbb-worker-idle")) if is_whole else None
         called = self._code.cpu.called(self._memory, native[after][0])
         name = self._code.symbol(called).function if called is not None else None
-        found = _WAITS_FOR.match(public_name(name)) if name is not None else None
-        if found is None:
+        function = waiting_function(name)
+        if function is None:
             return None
-        function = found["function"]
+        if function == _MUTEX:
+            end = native[after + 1][1] if after + 1 < len(native) else native[after][1]
+            return self._find_mutex(futex, native[after][1], end)
+        why = because("tbb-waits-in", function=f"tbb::{function}")
+        wait = find_wait_of_sleeper(self._memory, futex.address) if function in _WAITS_FOR_TASKS else None
+        if wait is not None:
+            return SeenLock(TBB_TASKS, wait, "not finished", why=because("tbb-tasks-in", function=f"tbb::{function}"))
         return SeenLock(_WAIT, futex.address, "waiting for a queue" if function == _QUEUE else "waiting for tasks",
-                        why=because("tbb-waits-in", function=f"tbb::{function}"))
+                        why=why)
+
+    def _find_mutex(self, futex: FutexWait, stack: int, end: int) -> SeenLock | None:
+        """The mutex that a thread waits for.
+
+        :param stack: the stack pointer of the frame that has called the library; it ends at `end`.
+        """
+        address = find_address_of_sleeper(self._memory, futex.address)
+        kind = find_mutex_wait(self._memory, address, stack, end) if address is not None else None
+        if address is None or kind is None:
+            return None
+        if kind == "mutex":
+            locked = is_locked_mutex(self._memory, address)
+            if locked is None:
+                return None
+            return without_owner("tbb-mutex", address, "locked" if locked else FREE, "tbb")
+        state = decode_rw_mutex(self._memory, address)
+        if state is None:
+            return None
+        is_written, readers = state
+        text = "write-locked" if is_written else "read-locked" if readers else FREE
+        return without_owner("tbb-rwlock", address, text, "tbb", SHARED if kind == "read" else EXCLUSIVE, readers)
 
     def _is_tbb(self, pc: int) -> bool:
-        module = self._code.module(pc)
-        return module is not None and _FILE.match(module.name) is not None
+        return is_tbb(self._code.module(pc))

@@ -33,11 +33,13 @@ actor *enrol(const char *role, long tid) {
 /* A thread waits for its tasks; a worker runs one of them, which wants a mutex. */
 int scene_tasks() {
     static std::atomic<long> worker;
+    static void *tasks;
     actor *waiter = start("waiter", [](void *) -> void * {
         std::lock_guard<std::mutex> guard(mutex);
         tbb::task_arena arena(2);
         arena.execute([] {
             tbb::task_group group;
+            tasks = &group;  // it begins with its wait_context
             group.run([] {
                 worker = thread_id();
                 std::lock_guard<std::mutex> inner(mutex);
@@ -53,8 +55,11 @@ int scene_tasks() {
     settle_on(enrol("worker", worker), &mutex, sizeof mutex);
     LOCK(.name = "mutex", .kind = "mutex", .address = &mutex, .state = "locked", .holders = "waiter",
          .waiters = "worker");
-    LOCK(.name = "tasks", .kind = "tbb-wait", .address = settle(waiter), .state = "waiting for tasks",
-         .waiters = "waiter");
+    settle(waiter);
+    LOCK(.name = "tasks", .kind = "tbb-tasks", .address = tasks, .state = "not finished", .evidence = "derived",
+         .holders = "worker", .waiters = "waiter");
+    note_edge("waiter", "tasks", "worker");
+    note_edge("worker", "mutex", "waiter");
     return 1;
 }
 

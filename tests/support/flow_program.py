@@ -27,7 +27,7 @@ NAMES = {"acquire": ACQUIRE, "release": RELEASE, "other": OTHER, "try": TRY, "te
 #: the lock if its second argument is not 0. `wait` waits for a condition.
 EFFECTS = {ACQUIRE: Effect(acquires={entry("rdi"): frozenset()}), RELEASE: Effect(releases=(entry("rdi"),)),
            TRY: Effect(attempt=(entry("rdi"), True)), TEST: Effect(attempt=(entry("rdi"), False)),
-           WAIT: Effect(suspends=True), ASK: Effect(attempt=(entry("rdi"), False), waits="rsi")}
+           WAIT: Effect(suspends=True), ASK: Effect(attempt=(entry("rdi"), False), wait_flag="rsi")}
 
 
 class Program:
@@ -115,6 +115,12 @@ class ByteProgram(Program):
     """The same with mutexes of CPython."""
 
     inlined = PAIRS["py-mutex"].inlined
+
+
+class BoolProgram(Program):
+    """The same with mutexes of oneTBB."""
+
+    inlined = PAIRS["tbb-mutex"].inlined
 
 
 class RwLockProgram(Program):

@@ -216,10 +216,26 @@ class Instruction(protocol.Instruction):
         return 0 if kind == "test" else first, second if is_whole else None
 
     @property
+    def tests_lowest_bit(self) -> str | None:
+        if self.mnemonic.rstrip("bwlq") != "test" or len(self.operands) != 2 or self.operands[0] != 1:
+            return None
+        tested = part(self.operands[1])
+        return tested[0] if tested is not None and tested[1] else None
+
+    @property
     def stored_condition(self) -> tuple[str, Condition] | None:
         condition = _STORED_CONDITIONS.get(self.mnemonic)
         target = part(self.operands[0]) if condition is not None and self.operands else None
         return (target[0], condition) if condition is not None and target is not None and target[1] == 8 else None
+
+    @property
+    def narrow_copy(self) -> tuple[str, str] | None:
+        if self.mnemonic not in ("mov", "movl") or len(self.operands) != 2:
+            return None
+        source, target = (part(operand) for operand in self.operands)
+        if source is None or target is None or (source[1], target[1]) != (32, 32):
+            return None
+        return source[0], target[0]
 
     @cached_property
     def exchange(self) -> Exchange | None:

@@ -15,6 +15,7 @@ from tests.support.flow_program import (
     STEP,
     TEXT,
     AtomicProgram,
+    BoolProgram,
     ByteProgram,
     Program,
     RwLockProgram,
@@ -299,6 +300,19 @@ def test_value_in_a_part_of_a_register_acquires_a_lock_of_that_size(code: str, i
         out: ret
     """)
     assert program.held() == (ARGUMENT if is_held else set())
+
+
+@pytest.mark.parametrize(("made", "test", "is_held"), [
+    ("mov $0x1,%eax", "test %al,%al", True), ("mov $0x1,%al", "test $0x1,%al", True),
+    ("mov $0x1,%eax", "testb $0x1,%al", True), ("mov $0x1,%eax", "test $0x2,%al", False),
+    ("mov $0x1,%eax", "test $0x1,%cl", False), ("mov $0x1,%eax", "test $0x1,%ah", False),
+    ("mov $0x1,%ebp\nmov %ebp,%eax", "test %al,%al", True), ("mov %ebp,%eax", "test %al,%al", False),
+    ("xor %eax,%eax", "test %al,%al", False)])
+def test_exchange_of_a_byte_that_is_zero_or_one(made: str, test: str, is_held: bool) -> None:
+    code = f"push %rbx\nmov %rdi,%rbx\n{made}\nxchg %al,(%rbx)\n{test}\njne out\nhere: call other\nout: ret"
+    assert BoolProgram(f=code).held() == (ARGUMENT if is_held else set())
+    if test.startswith("test $"):
+        assert ByteProgram(f=code).held() == set(), "another bit may show that it is locked"
 
 
 @pytest.mark.parametrize(("second", "is_held"), [("0xbfffffff", True), ("0x80000000", False)])

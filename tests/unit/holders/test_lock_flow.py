@@ -21,6 +21,7 @@ from tests.support.flow_program import (
     KEEP,
     LINKS,
     LOCK,
+    MODULE,
     RELEASE,
     STEP,
     TEXT,
@@ -78,6 +79,39 @@ def test_code_of_a_function_that_acquires_is_not_analysed() -> None:
     for depth in (4, 0):
         assert not flow.reach(lock, depth).unknown
         assert flow.effect(lock, depth) is effect
+
+
+@pytest.mark.parametrize(("argument", "is_waiting", "is_held"), [
+    ("mov %rbx,%rdi", True, True), ("mov %rbx,%rdi", False, False), ("xor %edi,%edi", False, True)])
+def test_function_that_only_waits_for_a_lock(argument: str, is_waiting: bool, is_held: bool) -> None:
+    code = f"""
+        {KEEP}
+        mov $0x1,%ecx
+        xor %eax,%eax
+        lock cmpxchg %ecx,(%rdi)
+        jne out
+        {argument}
+        call wait
+        here: call other
+        out: ret
+    """
+    program = AtomicProgram(f=code, wait="mov (%rdi),%rsi\ncall *%rdx\nret")
+    flow = LockFlow(cast(Target, program), cast(Code, program), {}, inlined=program.inlined,
+                    waiting=[program.starts["wait"]] if is_waiting else [])
+    state = flow.held_at(program.labels["f", "here"])
+    assert state is not None
+    assert {*state.held} == (ARGUMENT if is_held else set())
+
+
+@pytest.mark.parametrize("is_calling_back", [True, False])
+def test_file_that_calls_back(is_calling_back: bool) -> None:
+    """Its functions may release any lock, and those of another file only copy memory."""
+    program = AtomicProgram(f="ret")
+    flow = LockFlow(cast(Target, program), cast(Code, program), {}, [] if is_calling_back else [MODULE],
+                    program.inlined, [MODULE] if is_calling_back else [])
+    assert flow.calls_back(program.starts["f"]) is is_calling_back
+    assert flow.reach(program.starts["f"], 0).unknown is is_calling_back
+    assert flow.effect(program.starts["f"], 0).releases_unknown is is_calling_back
 
 
 @pytest.mark.parametrize("wrapper", [

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping, Sequence
 from typing import cast
 
@@ -18,8 +19,9 @@ from tests.support.fake_memory import FakeMemory
 
 STACK, APP, LIBC, TBB = 0x7F00_0000_0000, 0x40_0000, 0x60_0000, 0x70_0000
 SYSCALL, START = LIBC + 0x100, LIBC + 0x200
+MUTEX_FUNCTION = "wait_on_address(void*, tbb::detail::d1::delegate_base&, unsigned long)"
 CALLER, FUNCTION = APP + 0x105, TBB + 0x800
-WORD = 0x5555_0000_0104
+WORD = 0x5555_0000_0108
 
 
 class Process:
@@ -66,6 +68,44 @@ def test_thread_that_waits_in_a_function(function: str, state: str) -> None:
     lock = Process([TBB + 0x10, CALLER, START], function).find()
     assert lock is not None
     assert (lock.kind, lock.state, lock.find_holders) == ("tbb-wait", state, None)
+
+
+@pytest.mark.parametrize(("function", "kind"), [("wait", "tbb-tasks"), ("execute_and_wait", "tbb-tasks"),
+                                                ("execute", "tbb-wait")])
+def test_thread_whose_wait_is_recorded(function: str, kind: str) -> None:
+    process = Process([TBB + 0x10, CALLER, START], f"tbb::detail::r1::{function}(tbb::detail::d1::wait_context&)")
+    node, wait, head = WORD - 48, WORD + 0x100, WORD + 0x200
+    process.memory.map(WORD - 0x104, bytes(0x1000))
+    process.memory.write(node, struct.pack("<5QBB", 0, head, head, wait, 0, 1, 1))
+    process.memory.write(wait, struct.pack("<QQ", 1, 2))
+    process.memory.write(head, struct.pack("<QQ", node + 8, node + 8))
+    lock = process.find()
+    assert lock is not None
+    assert (lock.kind, lock.address) == (kind, wait if kind == "tbb-tasks" else WORD)
+
+
+@pytest.mark.parametrize(("delegate", "content", "kind", "state", "mode"), [
+    ("15waitable_atomicIbE4waitEbmSt12memory_orderEUlvE_EE", 1, "tbb-mutex", "locked", "exclusive"),
+    ("15waitable_atomicIbE4waitEbmSt12memory_orderEUlvE_EE", 0, "tbb-mutex", "free", "exclusive"),
+    ("8rw_mutex4lockEvEUlvE_EE", 10, "tbb-rwlock", "read-locked", "exclusive"),
+    ("8rw_mutex4lockEvEUlvE_EE", 3, "tbb-rwlock", "write-locked", "exclusive"),
+    ("8rw_mutex11lock_sharedEvEUlvE_EE", 1, "tbb-rwlock", "write-locked", "shared")])
+def test_thread_that_waits_for_a_mutex(delegate: str, content: int, kind: str, state: str, mode: str) -> None:
+    process = Process([TBB + 0x10, CALLER, START], f"tbb::detail::r1::{MUTEX_FUNCTION}")
+    memory, node, mutex, head = process.memory, WORD - 48, WORD + 0x100, WORD + 0x200
+    memory.map(WORD - 0x108, bytes(0x1000))
+    memory.write(node, struct.pack("<5QBB", 0, head, head, mutex, 0, 1, 1))
+    memory.write(mutex, struct.pack("<Q", content))
+    memory.write(head, struct.pack("<QQ", node + 8, node + 8))
+    table, info, name, captured = (WORD + 0x300 + 0x80 * i for i in range(4))
+    memory.write(table, struct.pack("<Q", info))
+    memory.write(info + 8, struct.pack("<Q", name))
+    memory.write(name, b"N3tbb6detail2d118delegated_functionIZNS1_" + delegate.encode())
+    memory.write(captured, struct.pack("<Q", mutex))
+    memory.map(STACK + 128, struct.pack("<8Q", 0, table + 8, captured, 0, 0, 0, 0, 0))  # the third frame
+    lock = process.find()
+    assert lock is not None
+    assert (lock.kind, lock.address, lock.state, lock.mode) == (kind, mutex, state, mode)
 
 
 @pytest.mark.parametrize("function", [

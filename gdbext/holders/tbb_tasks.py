@@ -1,0 +1,60 @@
+"""Which threads run a task of oneTBB that a thread waits for: those that have a call of the task on their stacks.
+
+The library calls ``execute`` of a task. The frame of that function proves that the task has not ended, unless it has
+called the library for the end of the task. The task is the function's first argument, and leads to the wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from gdbext.holders.inferred import HolderFinder
+from gdbext.model.reasons import Reason, because
+from gdbext.runtimes.tbb import find_wait_of_task
+from gdbext.threads.threads import SeenThread
+from gdbext.waits.context import Context
+from gdbext.waits.tbb import is_tbb, waiting_function
+
+#: Most frames of one thread that are examined.
+_MAX_FRAMES = 256
+
+
+def threads_with_task(context: Context, finder: HolderFinder, wait: int) -> Mapping[int, Reason]:
+    """The numbers of the threads that run a task which a wait needs, each with the reason.
+
+    A thread that is not inside a system call may be about to end its task, so it does not count.
+
+    :param wait: ``wait_context *``.
+    """
+    found: dict[int, Reason] = {}
+    for seen in context.threads:
+        if seen.unavailable is None and seen.call is not None and seen.call.blocked:
+            module = _module_of_task(context, finder, seen, wait)
+            if module is not None:
+                found[seen.number] = because("tbb-runs-task", module=module)
+    return found
+
+
+def _module_of_task(context: Context, finder: HolderFinder, seen: SeenThread, wait: int) -> str | None:
+    """The name of the library that has called a task of a wait on a thread."""
+    code = context.code
+    native = seen.native(code)
+    for index in range(1, min(len(native) - 1, _MAX_FRAMES)):
+        outer = code.module(native[index + 1][0])
+        if outer is None or not is_tbb(outer) or is_tbb(code.module(native[index][0])):
+            continue
+        if not _may_have_ended(context, native, index):
+            entered = finder.entered(seen, index)
+            if entered is not None and find_wait_of_task(context.memory, entered.argument, entered.function) == wait:
+                return outer.name
+    return None
+
+
+def _may_have_ended(context: Context, native: Sequence[tuple[int, int]], index: int) -> bool:
+    """Whether the function of a frame may be about to end its task: it is in the library, but does not wait there."""
+    code = context.code
+    inner = next((i for i in range(index - 1, -1, -1) if is_tbb(code.module(native[i][0]))), None)
+    if inner is None:
+        return False
+    called = code.cpu.called(context.memory, native[inner + 1][0])
+    return called is None or waiting_function(code.symbol(called).function) is None
