@@ -166,9 +166,9 @@ def counts(report: Report) -> Words:
 
 def _sort(waits: GreenletWait | None) -> str:
     if waits is None:
-        return "for what is not known"
+        return "for something unknown"
     if waits.greenlets:
-        return "for the end of others"
+        return "for the end of other greenlets"
     if waits.locked:
         return "for a lock" if waits.holders else "for a lock without a known holder"
     if waits.kind == "timer":

@@ -168,7 +168,7 @@ def _is_wait(memory: Memory, address: int) -> bool:
 
 @if_unreadable(False)
 def _is_pool(memory: Memory, address: int) -> bool:
-    """Whether an address is that of a pool that has allocated small objects, as far as its members show."""
+    """Whether the members at an address may be those of a pool that has allocated small objects."""
     if not _is_pointer(address) or address % _POOL_ALIGNMENT:
         return False
     own, count, public, removed = (read_u64(memory, at) for at in (

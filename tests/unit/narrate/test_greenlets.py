@@ -55,8 +55,9 @@ def test_counts_of_waits() -> None:
                    of(6, GreenletWait("timer", timed=True)), of(7, GreenletWait("gevent.queue.Queue")),
                    of(8, GreenletWait(greenlets=(1,))), of(9, GreenletWait("ready")), of(10, main=True)).report
     assert plain(greenlets.counts(report)) == (
-        "9 greenlets suspended: 2 for input or output, 1 for a lock, 1 for what is not known, 1 for a lock without a "
-        "known holder, 1 for a time, 1 for an event, a queue or a result, 1 for the end of others, 1 ready to run")
+        "9 greenlets suspended: 2 for input or output, 1 for a lock, 1 for something unknown, 1 for a lock without a "
+        "known holder, 1 for a time, 1 for an event, a queue or a result, 1 for the end of other greenlets, 1 "
+        "ready to run")
     assert greenlets.counts(healthy()) == ()
 
 
