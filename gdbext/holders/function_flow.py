@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import heapq
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import TYPE_CHECKING
 
@@ -67,8 +66,8 @@ class Function:
         #: The blocks that a jump through a table leads to, by the address of the jump.
         self._cases_of: dict[int, set[int]] = {}
         self._states: dict[int, State] = {}
-        #: The blocks whose states have changed, with their places in the order; a block may be there twice.
-        self._work: list[tuple[int, int]] = []
+        #: The blocks whose states have changed, and the place of each block in the order in which they are followed.
+        self._work: set[int] = set()
         self._order: dict[int, int] = {}
         #: Recorded after all states are settled: the states at the exits.
         self._settled = False
@@ -132,13 +131,11 @@ class Function:
         rounds = 0
         self._order = {}
         self._states = {self._start: State.at_entry(self._flow.cpu)}
-        self._work = []
         self._put(self._start)
         while True:
             while self._work:
-                place, address = heapq.heappop(self._work)
-                if self._work[:1] == [(place, address)]:
-                    continue
+                address = min(self._work, key=self._order.__getitem__)
+                self._work.remove(address)
                 rounds += 1
                 if rounds > _MAX_ROUNDS * len(self._leaders):
                     raise TooLarge("the analysis does not end")
@@ -157,7 +154,7 @@ class Function:
         """Have a block followed, after those that lead to it without a loop: its state is then known sooner."""
         if block not in self._order:
             self._sort(block)
-        heapq.heappush(self._work, (self._order[block], block))
+        self._work.add(block)
 
     def _sort(self, first: int) -> None:
         """Give a block, and all that it leads to, places in the order; those that have one keep it."""

@@ -38,7 +38,7 @@ from gdbext.waits.seen import (
 )
 
 if TYPE_CHECKING:
-    from gdbext.holders.proven import Entered, Proof, ProvenHolders
+    from gdbext.holders.proven import FunctionCall, Proof, ProvenHolders
 
 #: Most innermost frames of a loop that waits for a spin lock.
 _LOOP = 3
@@ -61,8 +61,6 @@ class HolderFinder:
         self._mentions = Mentions(target, code, threads, [
             lock.address for lock in locks if lock.find_holders not in (None, INITIALISES, INSIDE_LIBRARY)])
         self._sections = Sections(target.memory, code)
-        # by the number of a thread and the index of a frame
-        self._entered: dict[tuple[int, int], Entered | None] = {}
         self._ways: dict[str, Callable[[SeenLock, Collection[int]], SeenLock]] = {
             READERS: self._readers, ARRIVING: self._arriving, RUNS_ONCE: self._running_once,
             INITIALISES: self._initialising, ALLOCATES: self._allocating, INSIDE_LIBRARY: self._inside_library,
@@ -98,12 +96,9 @@ class HolderFinder:
         return next((replace(lock, holders=held_by((number,), DERIVED, why), candidates=(), why=why)
                      for number, proof in proofs.items() for why in [_proven(proof)]), None)
 
-    def entered(self, seen: SeenThread, index: int) -> Entered | None:
-        """The function of a frame and the first argument that it got; None if the argument is not known any more."""
-        key = seen.number, index
-        if key not in self._entered:
-            self._entered[key] = self._proven.entered(seen, index)
-        return self._entered[key]
+    def call_of(self, seen: SeenThread, index: int) -> FunctionCall | None:
+        """The call of a caller's function, see `ProvenHolders.call_of`."""
+        return self._proven.call_of(seen, index)
 
     def _proofs(self, lock: SeenLock, waiters: Collection[int]) -> dict[int, Proof]:
         """The threads whose machine code proves that they hold a lock."""

@@ -12,7 +12,7 @@ from gdbext.holders.pool_jobs import threads_of_pool
 from gdbext.holders.python_locks import PythonFrames, inside_with, known_by_frames, python_owner
 from gdbext.holders.qt_lockers import inside_locker
 from gdbext.holders.suspended import SuspendedFrames, inside_suspended
-from gdbext.holders.tbb_tasks import threads_with_task
+from gdbext.holders.tbb_tasks import TbbTasks
 from gdbext.model import DERIVED, INFERRED, Lock, Waiter
 from gdbext.model.kinds import FUTEX, POOL_JOB, TBB_TASKS, kind_of
 from gdbext.model.reasons import because, joined, parts
@@ -35,6 +35,7 @@ class HolderContext:
     frames: PythonFrames
     finder: HolderFinder
     suspended: SuspendedFrames
+    tbb_tasks: TbbTasks
 
 
 def holder_context(context: Context, gone: GoneOwners, locks: Collection[SeenLock],
@@ -44,12 +45,12 @@ def holder_context(context: Context, gone: GoneOwners, locks: Collection[SeenLoc
     :param locks: all locks whose holders will be searched: each stack is searched for all of them at once.
     """
     waited = {number: wait.lock for number, wait in waits.items() if wait.lock is not None}
+    finder = HolderFinder(context.target, context.code, context.threads, context.sites, context.library.modules, locks,
+                          {number: lock.id for number, lock in waited.items()})
     return HolderContext(
         context, waited, gone,
         PythonFrames(context.threads, context.python_locks, [lock for lock in locks if lock.python is not None]),
-        HolderFinder(context.target, context.code, context.threads, context.sites, context.library.modules, locks,
-                     {number: lock.id for number, lock in waited.items()}),
-        SuspendedFrames(context))
+        finder, SuspendedFrames(context), TbbTasks(context, finder))
 
 
 #: A way to find holders. It returns the lock with its holders or a reason, or None so that the next way is tried.
@@ -118,9 +119,9 @@ def running_task(lock: SeenLock, waiters: Collection[int], context: HolderContex
     """The threads that run a task of oneTBB which the wait needs."""
     if lock.kind != TBB_TASKS:
         return None
-    found = threads_with_task(context.waits, context.finder, lock.address)
-    return replace(lock, holders=tuple(
-        holder for number, why in found.items() for holder in held_by((number,), DERIVED, why)))
+    found = context.tbb_tasks.threads_running(lock.address)
+    return replace(lock, holders=tuple([
+        holder for number, why in found.items() for holder in held_by((number,), DERIVED, why)]))
 
 
 def by_circumstance(lock: SeenLock, waiters: Collection[int], context: HolderContext) -> SeenLock | None:

@@ -54,8 +54,8 @@ class Proof:
 
 
 @record
-class Entered:
-    """The address of a frame's function, and the first argument with which it was called."""
+class FunctionCall:
+    """The address of a function, and the first argument with which it was called."""
 
     function: int
     argument: int
@@ -202,16 +202,17 @@ class ProvenHolders:
         found = [versioned.match(name) for name in names if versioned is not None and name is not None]
         return next((match[1] for match in found if match is not None), None)
 
-    def entered(self, seen: SeenThread, index: int) -> Entered | None:
-        """The function of a caller's frame and its first argument; None if no register or stack slot still has it."""
-        native = seen.native(self._code)
-        pc = native[index][0] - 1
-        start, state = self._values.start_of(pc), self._values.state_at(pc)
-        if start is None or state is None:
-            return None
-        argument = recompute(self._target, self._code, entry(self._code.cpu.ARGUMENTS[0]), state,
-                             self._registers(seen, index))
-        return Entered(start, argument) if argument is not None else None
+    def call_of(self, seen: SeenThread, index: int) -> FunctionCall | None:
+        """The call of a caller's function; None if no register or stack slot still contains its argument."""
+        start = self._values.start_of(seen.native(self._code)[index][0] - 1)
+        argument = self._argument(self._values, seen, index, 0)
+        return FunctionCall(start, argument) if start is not None and argument is not None else None
+
+    def _argument(self, flow: LockFlow, seen: SeenThread, index: int, number: int) -> int | None:
+        """An argument of the call of a caller's function; None if no register or stack slot still contains it."""
+        state = flow.state_at(seen.native(self._code)[index][0] - 1)
+        return recompute(self._target, self._code, entry(self._code.cpu.ARGUMENTS[number]), state,
+                         self._registers(seen, index)) if state is not None else None
 
     @cached_property
     def _values(self) -> LockFlow:
@@ -382,13 +383,9 @@ class ProvenHolders:
             return None
         function = self._code.function_range(native[index][0] - 1)
         call = functions.running.get(function[0]) if function is not None else None
-        state = functions.flow.state_at(native[index][0] - 1) if call is not None else None
-        if call is None or state is None:
+        if call is None or self._argument(functions.flow, seen, index, call.argument or 0) != address:
             return None
-        # the argument is still in a register that calls preserve
-        argument = entry(self._code.cpu.ARGUMENTS[call.argument or 0])
-        found = recompute(self._target, self._code, argument, state, self._registers(seen, index))
-        return call.name if found == address else None
+        return call.name
 
     def _ends(self, functions: _Functions, native: Sequence[tuple[int, int]], index: int) -> bool:
         """Whether the call of a frame may have released a lock already: it releases, or has jumped to its callee."""

@@ -6,7 +6,8 @@ called the library for the end of the task. The task is the function's first arg
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 
 from gdbext.holders.inferred import HolderFinder
 from gdbext.model.reasons import Reason, because
@@ -19,35 +20,45 @@ from gdbext.waits.tbb import is_tbb, waiting_function
 _MAX_FRAMES = 256
 
 
-def threads_with_task(context: Context, finder: HolderFinder, wait: int) -> Mapping[int, Reason]:
-    """The numbers of the threads that run a task which a wait needs, each with the reason.
+class TbbTasks:
+    """The tasks that threads run. They are searched only when a thread waits for tasks."""
 
-    A thread that is not inside a system call may be about to end its task, so it does not count.
+    def __init__(self, context: Context, finder: HolderFinder) -> None:
+        self._context = context
+        self._finder = finder
 
-    :param wait: ``wait_context *``.
-    """
-    found: dict[int, Reason] = {}
-    for seen in context.threads:
-        if seen.unavailable is None and seen.call is not None and seen.call.blocked:
-            module = _module_of_task(context, finder, seen, wait)
-            if module is not None:
-                found[seen.number] = because("tbb-runs-task", module=module)
-    return found
+    def threads_running(self, wait: int) -> Mapping[int, Reason]:
+        """The numbers of the threads that run a task which a wait needs, each with the reason.
 
+        :param wait: ``wait_context *``.
+        """
+        return self._running.get(wait, {})
 
-def _module_of_task(context: Context, finder: HolderFinder, seen: SeenThread, wait: int) -> str | None:
-    """The name of the library that has called a task of a wait on a thread."""
-    code = context.code
-    native = seen.native(code)
-    for index in range(1, min(len(native) - 1, _MAX_FRAMES)):
-        outer = code.module(native[index + 1][0])
-        if outer is None or not is_tbb(outer) or is_tbb(code.module(native[index][0])):
-            continue
-        if not _may_have_ended(context, native, index):
-            entered = finder.entered(seen, index)
-            if entered is not None and find_wait_of_task(context.memory, entered.argument, entered.function) == wait:
-                return outer.name
-    return None
+    @cached_property
+    def _running(self) -> Mapping[int, Mapping[int, Reason]]:
+        """By wait: what `threads_running` returns.
+
+        A thread that is not inside a system call may be about to end its task, so it does not count.
+        """
+        found: dict[int, dict[int, Reason]] = {}
+        for seen in self._context.threads:
+            if seen.unavailable is None and seen.call is not None and seen.call.blocked:
+                for wait, module in self._waits_of(seen):
+                    found.setdefault(wait, {}).setdefault(seen.number, because("tbb-runs-task", module=module))
+        return found
+
+    def _waits_of(self, seen: SeenThread) -> Iterator[tuple[int, str]]:
+        """The wait of each task that a thread runs, and the name of the library that has called the task."""
+        code = self._context.code
+        native = seen.native(code)
+        for index in range(1, min(len(native) - 1, _MAX_FRAMES)):
+            outer = code.module(native[index + 1][0])
+            if outer is None or not is_tbb(outer) or is_tbb(code.module(native[index][0])):
+                continue
+            call = None if _may_have_ended(self._context, native, index) else self._finder.call_of(seen, index)
+            wait = find_wait_of_task(self._context.memory, call.argument, call.function) if call is not None else None
+            if wait is not None:
+                yield wait, outer.name
 
 
 def _may_have_ended(context: Context, native: Sequence[tuple[int, int]], index: int) -> bool:

@@ -88,12 +88,11 @@ class Tbb:
         if function == _MUTEX:
             end = native[after + 1][1] if after + 1 < len(native) else native[after][1]
             return self._find_mutex(futex, native[after][1], end)
-        why = because("tbb-waits-in", function=f"tbb::{function}")
         wait = find_wait_of_sleeper(self._memory, futex.address) if function in _WAITS_FOR_TASKS else None
         if wait is not None:
             return SeenLock(TBB_TASKS, wait, "not finished", why=because("tbb-tasks-in", function=f"tbb::{function}"))
         return SeenLock(_WAIT, futex.address, "waiting for a queue" if function == _QUEUE else "waiting for tasks",
-                        why=why)
+                        why=because("tbb-waits-in", function=f"tbb::{function}"))
 
     def _find_mutex(self, futex: FutexWait, stack: int, end: int) -> SeenLock | None:
         """The mutex that a thread waits for.

@@ -10,8 +10,8 @@ import pytest
 from gdbext.arch import x86_64
 from gdbext.arch.protocol import Syscall
 from gdbext.holders.inferred import HolderFinder
-from gdbext.holders.proven import Entered
-from gdbext.holders.tbb_tasks import threads_with_task
+from gdbext.holders.proven import FunctionCall
+from gdbext.holders.tbb_tasks import TbbTasks
 from gdbext.inferior.protocol import Module, Section, Symbol, ThreadRef
 from gdbext.model.reasons import because
 from gdbext.threads.threads import SeenThread, Threads
@@ -61,9 +61,9 @@ def found(stack: Sequence[int], called: int = LIBC, argument: int | None = TASK,
                       call=Syscall(202, "futex", (0,) * 6, is_inside))
     gone = SeenThread(ThreadRef(2, 102, None), x86_64, unavailable=because("text", text="gone"))
     context = SimpleNamespace(threads=Threads([seen, gone], 101), code=FakeCode(), memory=memory_with_task(called))
-    finder = SimpleNamespace(entered=lambda seen, index: Entered(EXECUTE, argument) if argument is not None and
+    finder = SimpleNamespace(call_of=lambda seen, index: FunctionCall(EXECUTE, argument) if argument is not None and
                              seen.native(None)[index][0] == IN_TASK else None)
-    return [*threads_with_task(cast(Context, context), cast(HolderFinder, finder), wait)]
+    return [*TbbTasks(cast(Context, context), cast(HolderFinder, finder)).threads_running(wait)]
 
 
 def test_thread_that_runs_a_task() -> None:
