@@ -400,7 +400,7 @@ def _is_gone(target: Running) -> bool:
         return target.process.poll() is not None
     try:
         return "Z" in Path(f"/proc/{target.pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
         return True
 
 

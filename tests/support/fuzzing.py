@@ -280,7 +280,7 @@ class Seed:
             return chance.choice((0, _TOP - 1, 1, 1 << 31, (1 << 31) - 1, (1 << 63) - 1, 1 << 63, 1 << 47, 1 << 40))
         if kind == 2:
             return chance.getrandbits(64)
-        if kind in (3, 4):  # a pointer to what is read otherwise
+        if kind in (3, 4):  # a pointer to other memory that is read
             return chance.choice(self._hot or self._cold)[0] + chance.choice((0, 0, 0, 8, 16, 1))
         if kind == 5:  # to itself
             return address - chance.choice((0, 0, 8, 16, 24, 32, 64))

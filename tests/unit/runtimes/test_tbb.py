@@ -70,7 +70,7 @@ def task(name: bytes, *members: int) -> FakeMemory:
     (task(ON_STACK, 0x7F00, WAIT), WAIT),
     (task(FUNCTION, WAIT, POOL), WAIT),
     (task(FUNCTION, OTHER_WAIT, WAIT, POOL), WAIT),  # the function object refers to another group
-    (task(FUNCTION, OTHER_WAIT, POOL + 0x200, WAIT, POOL), WAIT),  # and then to something that is no pool
+    (task(FUNCTION, OTHER_WAIT, POOL + 0x200, WAIT, POOL), WAIT),  # and then to something other than a pool
     (task(FUNCTION, WAIT, POOL, OTHER_WAIT, POOL), WAIT),  # rests of an earlier task
     (task(LOOP, 1, 2, NODES, 0, POOL), NODES + 80),
     (task(LOOP, 1, 2, NODES + 64, 0, 0, POOL), NODES + 80),

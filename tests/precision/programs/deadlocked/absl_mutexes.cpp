@@ -25,26 +25,14 @@ Truth: {"expect": "deadlock", "library": "absl", "flags": ["-w"],
                   ["objects one", "absl-mutex", "objects two"], ["objects two", "absl-mutex", "objects one"]],
         "behind": ["main"], "waits": [["main", "thread-exit", "locks one"]]} */
 #include <absl/synchronization/mutex.h>
-#include "../scene.hpp"
 
-#define NOINLINE __attribute__((noinline))
-
-/* Two mutexes, and where the two threads meet, when each of them has its first one. */
-struct Pair {
-    absl::Mutex mutexes[2], third;
-    absl::CondVar changed;
-    std::atomic<int> arrived{0};
-
-    void meet() {
-        arrived++;
-        while (arrived < 2)
-            usleep(200);
-    }
-};
+using Mutex = absl::Mutex;
+#include "../mutex_pairs.hpp"
 
 static bool always = true, never = false;
+static absl::CondVar changed;
 
-NOINLINE static void locks(Pair &pair, absl::Mutex &first, absl::Mutex &second) {
+NOINLINE static void locks(Pair &pair, Mutex &first, Mutex &second) {
     first.Lock();
     pair.meet();
     second.Lock();
@@ -52,19 +40,19 @@ NOINLINE static void locks(Pair &pair, absl::Mutex &first, absl::Mutex &second) 
     first.Unlock();
 }
 
-NOINLINE static void guards(Pair &pair, absl::Mutex &first, absl::Mutex &second) {
+NOINLINE static void guards(Pair &pair, Mutex &first, Mutex &second) {
     absl::MutexLock one(&first);
     pair.meet();
     absl::MutexLock two(&second);
 }
 
-NOINLINE static void releasable(Pair &pair, absl::Mutex &first, absl::Mutex &second) {
+NOINLINE static void releasable(Pair &pair, Mutex &first, Mutex &second) {
     absl::ReleasableMutexLock one(&first);
     pair.meet();
     absl::MutexLock two(&second);
 }
 
-NOINLINE static void tries(Pair &pair, absl::Mutex &first, absl::Mutex &second) {
+NOINLINE static void tries(Pair &pair, Mutex &first, Mutex &second) {
     if (first.TryLock()) {
         pair.meet();
         second.Lock();
@@ -73,7 +61,7 @@ NOINLINE static void tries(Pair &pair, absl::Mutex &first, absl::Mutex &second) 
     }
 }
 
-NOINLINE static void whens(Pair &pair, absl::Mutex &first, absl::Mutex &second) {
+NOINLINE static void whens(Pair &pair, Mutex &first, Mutex &second) {
     first.LockWhen(absl::Condition(&always));
     pair.meet();
     second.Lock();
@@ -81,17 +69,17 @@ NOINLINE static void whens(Pair &pair, absl::Mutex &first, absl::Mutex &second) 
     first.Unlock();
 }
 
-NOINLINE static void readers(Pair &pair, absl::Mutex &first, absl::Mutex &second) {
+NOINLINE static void readers(Pair &pair, Mutex &first, Mutex &second) {
     absl::ReaderMutexLock one(&first);
     pair.meet();
     absl::WriterMutexLock two(&second);
 }
 
-NOINLINE static void acquire(absl::Mutex &mutex) {
+NOINLINE static void acquire(Mutex &mutex) {
     mutex.Lock();
 }
 
-NOINLINE static void helpers(Pair &pair, absl::Mutex &first, absl::Mutex &second) {
+NOINLINE static void helpers(Pair &pair, Mutex &first, Mutex &second) {
     acquire(first);
     pair.meet();
     acquire(second);
@@ -99,7 +87,7 @@ NOINLINE static void helpers(Pair &pair, absl::Mutex &first, absl::Mutex &second
     first.Unlock();
 }
 
-NOINLINE static void nested(Pair &pair, absl::Mutex &first, absl::Mutex &second) {
+NOINLINE static void nested(Pair &pair, Mutex &first, Mutex &second) {
     first.Lock();
     pair.third.Lock();
     pair.third.Unlock();
@@ -109,14 +97,14 @@ NOINLINE static void nested(Pair &pair, absl::Mutex &first, absl::Mutex &second)
     first.Unlock();
 }
 
-NOINLINE static void waits(Pair &pair, absl::Mutex &first, absl::Mutex &second) {
+NOINLINE static void waits(Pair &pair, Mutex &first, Mutex &second) {
     absl::MutexLock one(&first);
-    pair.changed.WaitWithTimeout(&first, absl::Milliseconds(1));
+    changed.WaitWithTimeout(&first, absl::Milliseconds(1));
     pair.meet();
     absl::MutexLock two(&second);
 }
 
-NOINLINE static void awaits(Pair &pair, absl::Mutex &first, absl::Mutex &second) {
+NOINLINE static void awaits(Pair &pair, Mutex &first, Mutex &second) {
     first.Lock();
     first.AwaitWithTimeout(absl::Condition(&never), absl::Milliseconds(1));
     pair.meet();
@@ -125,7 +113,7 @@ NOINLINE static void awaits(Pair &pair, absl::Mutex &first, absl::Mutex &second)
     first.Unlock();
 }
 
-NOINLINE static void callbacks(Pair &pair, absl::Mutex &first, absl::Mutex &second) {
+NOINLINE static void callbacks(Pair &pair, Mutex &first, Mutex &second) {
     static void (*volatile wanting)(absl::Mutex &) = acquire;
     absl::MutexLock one(&first);
     pair.meet();
@@ -149,30 +137,18 @@ struct Account {
     absl::Mutex mutex;
 };
 
-NOINLINE static void objects(Pair &pair, absl::Mutex &first, absl::Mutex &) {
+NOINLINE static void objects(Pair &pair, Mutex &first, Mutex &) {
     static Account accounts[2];
     Account &own = accounts[&first - pair.mutexes];
     own.send(pair, accounts[&own == accounts]);
 }
 
 int main() {
-    static const std::pair<const char *, void (*)(Pair &, absl::Mutex &, absl::Mutex &)> all[] = {
+    static const Part parts[] = {
         {"locks", locks}, {"guards", guards}, {"releasable", releasable}, {"tries", tries}, {"whens", whens},
         {"readers", readers}, {"helpers", helpers}, {"nested", nested}, {"waits", waits}, {"awaits", awaits},
         {"callbacks", callbacks}, {"objects", objects}};
-    constexpr int COUNT = sizeof all / sizeof *all;
-    static Pair pairs[COUNT];
     // the library of Debian is a debug build, which ends the program otherwise
     absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
-    scene::enrol("main");
-    std::thread threads[COUNT][2];
-    for (int i = 0; i < COUNT; i++)
-        for (int side = 0; side < 2; side++)
-            threads[i][side] = scene::thread(std::string(all[i].first) + (side ? " two" : " one"), [i, side] {
-                all[i].second(pairs[i], pairs[i].mutexes[side], pairs[i].mutexes[!side]);
-            });
-    scene::ready();
-    for (auto &both : threads)
-        for (std::thread &thread : both)
-            thread.join();
+    run(parts);
 }

@@ -16,23 +16,9 @@ Truth: {"expect": "deadlock", "library": "boost", "flags": ["-w", "-rdynamic"],
         "behind": ["main"], "waits": [["main", "thread-exit", "locks one"]]} */
 #include <boost/thread/locks.hpp>
 #include <boost/thread/shared_mutex.hpp>
-#include "../scene.hpp"
-
-#define NOINLINE __attribute__((noinline))
 
 using Mutex = boost::shared_mutex;
-
-/* Two mutexes, and where the two threads meet, when each of them has its first one. */
-struct Pair {
-    Mutex mutexes[2];
-    std::atomic<int> arrived{0};
-
-    void meet() {
-        arrived++;
-        while (arrived < 2)
-            usleep(200);
-    }
-};
+#include "../mutex_pairs.hpp"
 
 NOINLINE static void locks(Pair &pair, Mutex &first, Mutex &second) {
     first.lock();
@@ -64,19 +50,7 @@ NOINLINE static void upgrades(Pair &pair, Mutex &first, Mutex &second) {
 }
 
 int main() {
-    static const std::pair<const char *, void (*)(Pair &, Mutex &, Mutex &)> all[] = {
+    static const Part parts[] = {
         {"locks", locks}, {"guards", guards}, {"readers", readers}, {"upgrades", upgrades}};
-    constexpr int COUNT = sizeof all / sizeof *all;
-    static Pair pairs[COUNT];
-    scene::enrol("main");
-    std::thread threads[COUNT][2];
-    for (int i = 0; i < COUNT; i++)
-        for (int side = 0; side < 2; side++)
-            threads[i][side] = scene::thread(std::string(all[i].first) + (side ? " two" : " one"), [i, side] {
-                all[i].second(pairs[i], pairs[i].mutexes[side], pairs[i].mutexes[!side]);
-            });
-    scene::ready();
-    for (auto &both : threads)
-        for (std::thread &thread : both)
-            thread.join();
+    run(parts);
 }

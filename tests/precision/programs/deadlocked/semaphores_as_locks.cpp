@@ -13,47 +13,35 @@ Truth: {"expect": "deadlock", "standstill": true, "silent": ["core"],
                   ["main", "thread-exit", "waits one"]]} */
 #include <cerrno>
 #include <semaphore.h>
-#include "../scene.hpp"
 
-#define NOINLINE __attribute__((noinline))
+using Mutex = sem_t;
+#include "../mutex_pairs.hpp"
 
-/* Two semaphores, and where the two threads meet, when each of them has its first one. */
-struct Pair {
-    sem_t semaphores[2];
-    std::atomic<int> arrived{0};
-
-    void meet() {
-        arrived++;
-        while (arrived < 2)
-            usleep(200);
-    }
-};
-
-NOINLINE static void waits(Pair &pair, sem_t *first, sem_t *second) {
-    sem_wait(first);
+NOINLINE static void waits(Pair &pair, Mutex &first, Mutex &second) {
+    sem_wait(&first);
     pair.meet();
-    sem_wait(second);
-    sem_post(second);
-    sem_post(first);
+    sem_wait(&second);
+    sem_post(&second);
+    sem_post(&first);
 }
 
-NOINLINE static void tries(Pair &pair, sem_t *first, sem_t *second) {
-    if (sem_trywait(first))
+NOINLINE static void tries(Pair &pair, Mutex &first, Mutex &second) {
+    if (sem_trywait(&first))
         return;
     pair.meet();
-    sem_wait(second);
-    sem_post(second);
-    sem_post(first);
+    sem_wait(&second);
+    sem_post(&second);
+    sem_post(&first);
 }
 
-NOINLINE static void repeats(Pair &pair, sem_t *first, sem_t *second) {
-    while (sem_wait(first) && errno == EINTR)
+NOINLINE static void repeats(Pair &pair, Mutex &first, Mutex &second) {
+    while (sem_wait(&first) && errno == EINTR)
         ;
     pair.meet();
-    while (sem_wait(second) && errno == EINTR)
+    while (sem_wait(&second) && errno == EINTR)
         ;
-    sem_post(second);
-    sem_post(first);
+    sem_post(&second);
+    sem_post(&first);
 }
 
 struct Guard {
@@ -63,32 +51,17 @@ struct Guard {
     ~Guard() { sem_post(semaphore); }
 };
 
-NOINLINE static void guards(Pair &pair, sem_t *first, sem_t *second) {
-    Guard one(first);
+NOINLINE static void guards(Pair &pair, Mutex &first, Mutex &second) {
+    Guard one(&first);
     pair.meet();
-    Guard two(second);
+    Guard two(&second);
 }
 
 int main() {
-    static const std::pair<const char *, void (*)(Pair &, sem_t *, sem_t *)> all[] = {
+    static const Part parts[] = {
         {"waits", waits}, {"tries", tries}, {"repeats", repeats}, {"guards", guards}};
-    constexpr int COUNT = sizeof all / sizeof *all;
-    static Pair pairs[COUNT];
-    scene::enrol("main");
-    std::thread threads[COUNT][2];
-    for (int i = 0; i < COUNT; i++)
-        for (int side = 0; side < 2; side++) {
-            sem_t *own = &pairs[i].semaphores[side];
-            sem_init(own, 0, 0);
-            sem_post(own);
-        }
-    for (int i = 0; i < COUNT; i++)
-        for (int side = 0; side < 2; side++)
-            threads[i][side] = scene::thread(std::string(all[i].first) + (side ? " two" : " one"), [i, side] {
-                all[i].second(pairs[i], &pairs[i].semaphores[side], &pairs[i].semaphores[!side]);
-            });
-    scene::ready();
-    for (auto &both : threads)
-        for (std::thread &thread : both)
-            thread.join();
+    run(parts, [](Mutex &semaphore) {
+        sem_init(&semaphore, 0, 0);
+        sem_post(&semaphore);
+    });
 }

@@ -15,23 +15,11 @@ Truth: {"expect": "deadlock", "library": "tbb", "flags": ["-w"],
         "behind": ["main"], "waits": [["main", "thread-exit", "locks one"]]} */
 #include <oneapi/tbb/mutex.h>
 #include <mutex>
-#include "../scene.hpp"
 
-#define NOINLINE __attribute__((noinline))
+using Mutex = tbb::mutex;
+#include "../mutex_pairs.hpp"
 
-/* Two mutexes, and where the two threads meet, when each of them has its first one. */
-struct Pair {
-    tbb::mutex mutexes[2], third;
-    std::atomic<int> arrived{0};
-
-    void meet() {
-        arrived++;
-        while (arrived < 2)
-            usleep(200);
-    }
-};
-
-NOINLINE static void locks(Pair &pair, tbb::mutex &first, tbb::mutex &second) {
+NOINLINE static void locks(Pair &pair, Mutex &first, Mutex &second) {
     first.lock();
     pair.meet();
     second.lock();
@@ -39,19 +27,19 @@ NOINLINE static void locks(Pair &pair, tbb::mutex &first, tbb::mutex &second) {
     first.unlock();
 }
 
-NOINLINE static void scoped(Pair &pair, tbb::mutex &first, tbb::mutex &second) {
+NOINLINE static void scoped(Pair &pair, Mutex &first, Mutex &second) {
     tbb::mutex::scoped_lock one(first);
     pair.meet();
     tbb::mutex::scoped_lock two(second);
 }
 
-NOINLINE static void guards(Pair &pair, tbb::mutex &first, tbb::mutex &second) {
+NOINLINE static void guards(Pair &pair, Mutex &first, Mutex &second) {
     std::lock_guard<tbb::mutex> one(first);
     pair.meet();
     std::lock_guard<tbb::mutex> two(second);
 }
 
-NOINLINE static void tries(Pair &pair, tbb::mutex &first, tbb::mutex &second) {
+NOINLINE static void tries(Pair &pair, Mutex &first, Mutex &second) {
     if (!first.try_lock())
         return;
     pair.meet();
@@ -60,11 +48,11 @@ NOINLINE static void tries(Pair &pair, tbb::mutex &first, tbb::mutex &second) {
     first.unlock();
 }
 
-NOINLINE static void acquire(tbb::mutex &mutex) {
+NOINLINE static void acquire(Mutex &mutex) {
     mutex.lock();
 }
 
-NOINLINE static void helpers(Pair &pair, tbb::mutex &first, tbb::mutex &second) {
+NOINLINE static void helpers(Pair &pair, Mutex &first, Mutex &second) {
     acquire(first);
     pair.meet();
     acquire(second);
@@ -72,7 +60,7 @@ NOINLINE static void helpers(Pair &pair, tbb::mutex &first, tbb::mutex &second) 
     first.unlock();
 }
 
-NOINLINE static void nested(Pair &pair, tbb::mutex &first, tbb::mutex &second) {
+NOINLINE static void nested(Pair &pair, Mutex &first, Mutex &second) {
     first.lock();
     pair.third.lock();
     pair.third.unlock();
@@ -83,20 +71,8 @@ NOINLINE static void nested(Pair &pair, tbb::mutex &first, tbb::mutex &second) {
 }
 
 int main() {
-    static const std::pair<const char *, void (*)(Pair &, tbb::mutex &, tbb::mutex &)> all[] = {
+    static const Part parts[] = {
         {"locks", locks}, {"scoped", scoped}, {"guards", guards}, {"tries", tries}, {"helpers", helpers},
         {"nested", nested}};
-    constexpr int COUNT = sizeof all / sizeof *all;
-    static Pair pairs[COUNT];
-    scene::enrol("main");
-    std::thread threads[COUNT][2];
-    for (int i = 0; i < COUNT; i++)
-        for (int side = 0; side < 2; side++)
-            threads[i][side] = scene::thread(std::string(all[i].first) + (side ? " two" : " one"), [i, side] {
-                all[i].second(pairs[i], pairs[i].mutexes[side], pairs[i].mutexes[!side]);
-            });
-    scene::ready();
-    for (auto &both : threads)
-        for (std::thread &thread : both)
-            thread.join();
+    run(parts);
 }

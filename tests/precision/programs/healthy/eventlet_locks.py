@@ -22,93 +22,19 @@ from eventlet.semaphore import (  # type: ignore[import-not-found,import-untyped
 )
 
 from tests.precision.programs import scene
+from tests.precision.programs.green_uses import Greenlets, goes_on
 
+green = Greenlets(eventlet)
 make, RLock = eventlet.green.threading.Lock, eventlet.green.threading.RLock
-
-
-def goes_on() -> bool:
-    return not scene.stopping.is_set()
-
-
-def use(lock: Any) -> None:
-    while goes_on():
-        with lock:
-            eventlet.sleep(0.003)
-        eventlet.sleep(0)
-
-
-def use_both(first: Any, second: Any) -> None:
-    while goes_on():
-        with first:
-            eventlet.sleep(0.002)
-            with second:
-                eventlet.sleep(0.002)
-        eventlet.sleep(0)
-
-
-def use_in_time(first: Any, second: Any) -> None:
-    while goes_on():
-        try:
-            with eventlet.Timeout(0.01), first:
-                eventlet.sleep(0.002)
-                with second:
-                    pass
-        except eventlet.Timeout:
-            eventlet.sleep(0)
-
-
-def acquire_in_time(first: Any, second: Any) -> None:
-    while goes_on():
-        with first:
-            eventlet.sleep(0.002)
-            if second.acquire(timeout=0.01):
-                second.release()
-
-
-def killed(first: Any, second: Any) -> None:
-    with first:
-        eventlet.sleep(0.002)
-        with second:
-            pass
 
 
 def kill(one: Any, other: Any) -> None:
     while goes_on():
-        pair = [eventlet.spawn(killed, one, other), eventlet.spawn(killed, other, one)]
+        pair = [eventlet.spawn(green.killed, one, other), eventlet.spawn(green.killed, other, one)]
         for each in pair:
             # the call of the hub that kills it is scheduled from the start
             eventlet.spawn_after(0.01, each.kill)
         eventlet.sleep(0.02)
-
-
-def lock_for_another(lock: Any, taken: Any) -> None:
-    while goes_on():
-        lock.acquire()
-        taken.put(1)
-    taken.put(None)
-
-
-def release_for_another(lock: Any, taken: Any) -> None:
-    while taken.get() is not None:
-        eventlet.sleep(0.002)
-        lock.release()
-
-
-def inside(lock: Any, gone: Any, back: Any) -> None:
-    while goes_on():
-        with lock:
-            # another greenlet releases the lock meanwhile, and takes it again
-            gone.put(1)
-            back.get()
-    gone.put(None)
-
-
-def release_inside(lock: Any, gone: Any, back: Any) -> None:
-    while gone.get() is not None:
-        lock.release()
-        eventlet.sleep(0.002)
-        lock.acquire()
-        back.put(1)
 
 
 def opened(lock: Any, other: Any) -> None:
@@ -167,31 +93,9 @@ def ask(requests: Any, lock: Any) -> None:
     requests.put(None)
 
 
-def produce(end: Any) -> None:
-    while goes_on():
-        end.send(b"x")
-        eventlet.sleep(0.001)
-    end.close()
-
-
-def feed(end: Any, queue: Any, lock: Any) -> None:
-    while True:
-        with lock:
-            data = end.recv(100)
-        queue.put(data)
-        if not data:
-            return
-        eventlet.sleep(0)
-
-
-def consume(queue: Any) -> None:
-    while queue.get():
-        pass
-
-
 def in_hub() -> None:
     locks = [RLock(), make(), BoundedSemaphore()]
-    for each in [eventlet.spawn(use, lock) for lock in locks * 2]:
+    for each in [eventlet.spawn(green.use, lock) for lock in locks * 2]:
         each.wait()
 
 
@@ -205,13 +109,15 @@ def main() -> None:
     thread = scene.thread("hub", in_hub)
     scene.ready()
     for each in [eventlet.spawn(*each) for each in (
-            (use, slow), (use, slow), (use, slow), (use_both, pair, slow), (use_both, slow, make()),
-            (use_both, pair, recursive[0]), (use_both, recursive[0], recursive[1]), (use_both, recursive[0], pair),
-            (use_in_time, *late), (use_in_time, *reversed(late)), (acquire_in_time, *late), (kill, *dying),
-            (lock_for_another, handed, taken), (release_for_another, handed, taken), (inside, left, gone, back),
-            (release_inside, left, gone, back), (use, left), (opened, open_late, behind),
-            (behind_opened, open_late, behind), (wait_for_end,), (answer, requests), (ask, requests, make()),
-            (produce, one), (feed, other, queue, guard), (consume, queue), (use, guard))]:
+            (green.use, slow), (green.use, slow), (green.use, slow), (green.use_both, pair, slow),
+            (green.use_both, slow, make()), (green.use_both, pair, recursive[0]),
+            (green.use_both, recursive[0], recursive[1]), (green.use_both, recursive[0], pair),
+            (green.use_in_time, *late), (green.use_in_time, *reversed(late)), (green.acquire_in_time, *late),
+            (kill, *dying), (green.lock_for_another, handed, taken), (green.release_for_another, handed, taken),
+            (green.inside, left, gone, back), (green.release_inside, left, gone, back), (green.use, left),
+            (opened, open_late, behind), (behind_opened, open_late, behind), (wait_for_end,), (answer, requests),
+            (ask, requests, make()), (green.produce, one), (green.feed, other, queue, guard), (green.consume, queue),
+            (green.use, guard))]:
         each.wait()
     thread.join()
 

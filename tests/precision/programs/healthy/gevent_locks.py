@@ -16,57 +16,14 @@ import gevent.queue  # type: ignore[import-not-found,import-untyped,unused-ignor
 import gevent.socket  # type: ignore[import-not-found,import-untyped,unused-ignore]
 
 from tests.precision.programs import scene
+from tests.precision.programs.green_uses import Greenlets, goes_on
 
-
-def goes_on() -> bool:
-    return not scene.stopping.is_set()
-
-
-def use(lock: Any) -> None:
-    while goes_on():
-        with lock:
-            gevent.sleep(0.003)
-        gevent.sleep(0)
-
-
-def use_both(first: Any, second: Any) -> None:
-    while goes_on():
-        with first:
-            gevent.sleep(0.002)
-            with second:
-                gevent.sleep(0.002)
-        gevent.sleep(0)
-
-
-def use_in_time(first: Any, second: Any) -> None:
-    while goes_on():
-        try:
-            with gevent.Timeout(0.01), first:
-                gevent.sleep(0.002)
-                with second:
-                    pass
-        except gevent.Timeout:
-            gevent.sleep(0)
-
-
-def acquire_in_time(first: Any, second: Any) -> None:
-    while goes_on():
-        with first:
-            gevent.sleep(0.002)
-            if second.acquire(timeout=0.01):
-                second.release()
-
-
-def killed(first: Any, second: Any) -> None:
-    with first:
-        gevent.sleep(0.002)
-        with second:
-            pass
+green = Greenlets(gevent)
 
 
 def kill(one: Any, other: Any) -> None:
     while goes_on():
-        pair = [gevent.spawn(killed, one, other), gevent.spawn(use_once, other)]
+        pair = [gevent.spawn(green.killed, one, other), gevent.spawn(use_once, other)]
         gevent.sleep(0.01)
         gevent.killall(pair)
 
@@ -76,60 +33,8 @@ def use_once(lock: Any) -> None:
         gevent.sleep(0.003)
 
 
-def lock_for_another(lock: Any, taken: Any) -> None:
-    while goes_on():
-        lock.acquire()
-        taken.put(1)
-    taken.put(None)
-
-
-def release_for_another(lock: Any, taken: Any) -> None:
-    while taken.get() is not None:
-        gevent.sleep(0.002)
-        lock.release()
-
-
-def inside(lock: Any, gone: Any, back: Any) -> None:
-    while goes_on():
-        with lock:
-            # another greenlet releases the lock meanwhile, and takes it again
-            gone.put(1)
-            back.get()
-    gone.put(None)
-
-
-def release_inside(lock: Any, gone: Any, back: Any) -> None:
-    while gone.get() is not None:
-        lock.release()
-        gevent.sleep(0.002)
-        lock.acquire()
-        back.put(1)
-
-
-def produce(end: Any) -> None:
-    while goes_on():
-        end.send(b"x")
-        gevent.sleep(0.001)
-    end.close()
-
-
-def feed(end: Any, queue: Any, lock: Any) -> None:
-    while True:
-        with lock:
-            data = end.recv(100)
-        queue.put(data)
-        if not data:
-            return
-        gevent.sleep(0)
-
-
-def consume(queue: Any) -> None:
-    while queue.get():
-        pass
-
-
 def in_hub(*locks: Any) -> None:
-    gevent.joinall([gevent.spawn(use, lock) for lock in locks])
+    gevent.joinall([gevent.spawn(green.use, lock) for lock in locks])
 
 
 def main() -> None:
@@ -142,12 +47,14 @@ def main() -> None:
     thread = scene.thread("hub", in_hub, shared)
     scene.ready()
     gevent.joinall([gevent.spawn(*each) for each in (
-        (use, slow), (use, slow), (use, slow), (use, shared), (use, shared), (use_both, pair, slow),
-        (use_both, slow, make()), (use_both, pair, recursive[0]), (use_both, recursive[0], recursive[1]),
-        (use_both, recursive[0], pair), (use_in_time, *late), (use_in_time, *reversed(late)),
-        (acquire_in_time, *late), (kill, *dying), (lock_for_another, handed, taken),
-        (release_for_another, handed, taken), (inside, left, gone, back), (release_inside, left, gone, back),
-        (use, left), (produce, one), (feed, other, queue, guard), (consume, queue), (use, guard))], raise_error=True)
+            (green.use, slow), (green.use, slow), (green.use, slow), (green.use, shared), (green.use, shared),
+            (green.use_both, pair, slow), (green.use_both, slow, make()), (green.use_both, pair, recursive[0]),
+            (green.use_both, recursive[0], recursive[1]), (green.use_both, recursive[0], pair),
+            (green.use_in_time, *late), (green.use_in_time, *reversed(late)), (green.acquire_in_time, *late),
+            (kill, *dying), (green.lock_for_another, handed, taken), (green.release_for_another, handed, taken),
+            (green.inside, left, gone, back), (green.release_inside, left, gone, back), (green.use, left),
+            (green.produce, one), (green.feed, other, queue, guard), (green.consume, queue), (green.use, guard))],
+        raise_error=True)
     thread.join()
 
 

@@ -274,7 +274,7 @@ def test_unwind_stops_at_the_limit() -> None:
 
 
 def test_exception_table_of_a_function() -> None:
-    """The personality is stored at an address, the table relative to the place of its pointer; null is none."""
+    """The personality is stored at an address, the table relative to the place of its pointer; null means no table."""
     personality = struct.pack("<Bi", 0x9B, 0)
     frames = Frames(FRAME_POINTER, FRAME_POINTER, common=cie(b"zPLR", b"\x07" + personality + b"\x1b\x1b"), lsda=True)
     at = frames.memory.read(FRAMES, 64).index(personality) + 1

@@ -327,16 +327,16 @@ def test_stopped_run_of_a_cluster_continues_with_resume(folder: Path, snapshots:
     capsys.readouterr()
 
 
-@pytest.mark.parametrize(("arguments", "told"), [
+@pytest.mark.parametrize(("arguments", "reason"), [
     (["4711", "--dask", "s:8786"], "--dask needs cores: "),
     (["cores", "--package", "/shared"], "--package needs --dask; leave it out\n"),
 ])
-def test_options_that_contradict_are_bad_usage(folder: Path, snapshots: Snapshots, arguments: list[str], told: str,
+def test_options_that_contradict_are_bad_usage(folder: Path, snapshots: Snapshots, arguments: list[str], reason: str,
                                                capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["triage", *arguments]) == 2
     *usage, complaint = capsys.readouterr().err.splitlines(keepends=True)
     assert usage[0].startswith("usage: gdbext triage ")
-    assert complaint.startswith(f"gdbext triage: {told}")
+    assert complaint.startswith(f"gdbext triage: {reason}")
 
 
 def test_missing_dask_is_bad_usage(folder: Path, snapshots: Snapshots, monkeypatch: pytest.MonkeyPatch,
