@@ -133,7 +133,7 @@ class ProvenHolders:
         A frame has it in a register or on the stack, or it is that of a variable which its code can reach.
         """
         native = seen.native(self._code)[:_MAX_FRAMES]
-        if not functions.are_inlined or only is not None:
+        if only is not None or not (functions.are_inlined or functions.others_release):
             return range(len(native))  # a landing pad may load the address from any memory
         near = frames_near(self._target.memory, native, lambda index: self._known_registers(seen, index), self._is_code,
                            address)
