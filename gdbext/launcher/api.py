@@ -154,9 +154,10 @@ def install_signal(number: signal.Signals, directory: str | os.PathLike[str]) ->
     """Let this process report on itself and its descendants each time when it receives a signal.
 
     A second process is started now. It waits for the signal, takes the report from outside, and writes its text and
-    its page into the directory. The C code of Python's signal handler wakes it (`signal.set_wakeup_fd`), so it works
-    where native code holds the GIL forever. Where that descriptor is in use already, as by a running asyncio loop, the
-    main thread must be able to run Python. The second process ends with this one.
+    its page into the directory. The handler of the signal is C code of Python, which wakes the second process
+    (`signal.set_wakeup_fd`). So this works where native code holds the GIL forever. Where that descriptor is in use
+    already, as by a running asyncio loop, the main thread must be able to run Python. The second process ends with
+    this one.
 
     :raises ValueError: this is not the main thread.
     """

@@ -227,7 +227,7 @@ class _Interpreter:
         return dict(self._reader.frames.variables(raw)).get(name) or 0
 
     def _through(self, waiter: RawGreenlet, address: int) -> tuple[str, int, tuple[int, ...]]:
-        """The class and the address of what a greenlet waits for, and the greenlet whose end that is."""
+        """The class and the address of the object that a greenlet waits for, and the greenlets that it waits to end."""
         waited, _ = self._patched(waiter, address)
         owner = self._variable(waited, "self") if waited is not None else 0
         if waited is None or not owner:

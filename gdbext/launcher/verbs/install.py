@@ -20,8 +20,8 @@ NAME = "install"
 HELP = "make GDB load gdbext in every session"
 DESCRIPTION = """\
 Shows the lines that load gdbext in every session, and the file from which this GDB
-reads them. Nothing is written without --write. The lines do nothing if gdbext is no
-longer there."""
+reads them. Nothing is written without --write. The lines do nothing once gdbext is
+removed."""
 EXAMPLES = """\
 examples:
   gdbext install
