@@ -18,7 +18,7 @@ import os
 import struct
 import threading
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Set
 
 _GET_RSEQ_CONFIGURATION, _RSEQ = 0x420F, struct.Struct("<Q4I")
 _GETREGSET, _SEIZE, _INTERRUPT, _DETACH = 0x4204, 0x4206, 0x4207, 17
@@ -26,6 +26,9 @@ _NT_PRSTATUS = 1
 _WALL = 0x40000000
 #: The longest wait for the threads to stop, in seconds. A thread in an uninterruptible sleep does not stop.
 _SECONDS = 0.5
+#: The longest wait for threads that did not stop in time, before they are let run again, in seconds. On a busy machine
+#: a thread stops when it gets the processor, and it must not remain stopped then.
+_LATE_SECONDS = 10.0
 #: The time between two waits for ended threads, in seconds: at least, and for each thread, because waiting takes time.
 _REAP_EVERY, _REAP_EACH = 0.002, 0.00002
 #: How often a thread that we may not stop is tried, and the time after the first try, in seconds; it doubles each time.
@@ -82,13 +85,13 @@ def _has_ended(tid: int) -> bool:
         return True
 
 
-def _is_alive(tid: int) -> bool:
-    """Whether a thread has not begun to end."""
+def _state(tid: int) -> bytes:
+    """The letter for a thread's state, as in proc(5); ``X`` if it has ended."""
     try:
         with open(f"/proc/{tid}/stat", "rb") as file:
-            return file.read().rpartition(b")")[2].split()[0] not in (b"Z", b"X")
+            return file.read().rpartition(b")")[2].split()[0]
     except (OSError, IndexError):
-        return False
+        return b"X"
 
 
 class StoppedThreads:
@@ -117,17 +120,24 @@ class StoppedThreads:
         wanted = set(threads)
         for tid in sorted(wanted - self._stopped.keys()):
             self._interrupt(tid)
-        end = time.monotonic() + _SECONDS
+        self._wait_for(wanted, _SECONDS)
+        return wanted & self._stopped.keys()
+
+    def _wait_for(self, wanted: Set[int], seconds: float) -> None:
+        """Wait until threads that were interrupted have stopped, or the time is over."""
+        end = time.monotonic() + seconds
         pause = 0.0001
         while True:
-            waiting = (wanted & self._seized) - self._stopped.keys()
-            for tid in waiting:
+            for tid in self._late(wanted):
                 self._wait(tid)
-            waiting = (wanted & self._seized) - self._stopped.keys()
-            if not waiting or time.monotonic() > end:
-                return wanted & self._stopped.keys()
+            if not self._late(wanted) or time.monotonic() > end:
+                return
             time.sleep(pause)
             pause = min(2 * pause, 0.01)
+
+    def _late(self, wanted: Set[int]) -> Set[int]:
+        """Those threads that were interrupted, and have not stopped yet."""
+        return (wanted & self._seized) - self._stopped.keys()
 
     @property
     def current(self) -> Collection[int]:
@@ -155,8 +165,18 @@ class StoppedThreads:
         return address, size if address else 0
 
     def resume(self, threads: Iterable[int] | None = None) -> None:
-        """Let threads run again, all by default."""
-        for tid in self._stopped.keys() & set(threads) if threads is not None else [*self._stopped]:
+        """Let threads run again, all by default, also those that did not stop in time.
+
+        One in an uninterruptible sleep will stop after that sleep, and is then let run by the next call, or by the
+        kernel when this process ends.
+        """
+        wanted = set(threads) if threads is not None else {*self._seized}
+        self._detach(wanted)
+        self._wait_for({tid for tid in self._late(wanted) if _state(tid) != b"D"}, _LATE_SECONDS)
+        self._detach(wanted)
+
+    def _detach(self, wanted: Set[int]) -> None:
+        for tid in self._stopped.keys() & wanted:
             if not self._call(_DETACH, tid, 0, self._stopped.pop(tid)):  # else it has ended
                 self._reaper.forget(tid)
             self._seized.discard(tid)
@@ -169,7 +189,7 @@ class StoppedThreads:
             for again in range(_TRIES):
                 # while a process starts another program, it has two threads with its TID, one of which ends
                 number = self._call(_SEIZE, tid, 0, 0)
-                if number == errno.ESRCH or number and not _is_alive(tid):
+                if number == errno.ESRCH or number and _state(tid) in (b"Z", b"X"):
                     return
                 if number != errno.EPERM:
                     break

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from gdbext import arch
+from gdbext.direct import stopping
 from gdbext.direct.stopping import StoppedThreads
 
 PROGRAM = """\
@@ -72,6 +74,22 @@ def test_some_threads_can_run_again_before_the_others(child: subprocess.Popen[st
         stopped.resume((other,))
         assert stopped.seconds > 0
         assert stopped.stop((main,)) == {main}
+
+
+@pytest.mark.parametrize("is_partial", [False, True])
+def test_thread_that_did_not_stop_in_time_runs_again(child: subprocess.Popen[str], monkeypatch: pytest.MonkeyPatch,
+                                                     is_partial: bool) -> None:
+    """A busy machine gives it the processor only after the time is over."""
+    _, other = tids(child.pid)
+    with StoppedThreads() as stopped:
+        with monkeypatch.context() as patched:
+            patched.setattr(stopping, "_SECONDS", 0.01)
+            patched.setattr(os, "waitpid", lambda *_: (0, 0))
+            assert stopped.stop((other,)) == set()
+        if is_partial:
+            stopped.resume((other,))
+    assert state(other) != "t"
+    assert "TracerPid:\t0\n" in Path(f"/proc/{other}/status").read_text()
 
 
 def test_area_of_a_thread_that_the_kernel_changes(child: subprocess.Popen[str]) -> None:
