@@ -15,6 +15,7 @@ from typing import cast
 from gdbext.cpython.values import DEFAULT_LIMITS, Limits
 from gdbext.errors import GdbextError
 from gdbext.glibc.version import find_c_library
+from gdbext.holders.known_code import KnownCode
 from gdbext.holders.locks import FoundLocks, find_locks
 from gdbext.inferior.budget import Budget, BudgetedTarget
 from gdbext.model import (
@@ -55,11 +56,13 @@ from gdbext.waits.recognisers import find_waits
 from gdbext.waits.seen import SeenWait
 
 
-def take_snapshot(target: TargetWithTypes, object_names: bool = True, budget: Budget | None = None) -> Snapshot:
+def take_snapshot(target: TargetWithTypes, object_names: bool = True, budget: Budget | None = None,
+                  known_code: KnownCode | None = None) -> Snapshot:
     """Read the threads, what each of them waits for, and which threads hold it.
 
     :param object_names: whether the objects that have locks are named by values of their attributes.
     :param budget: how long and how much the target may be read. Once it is spent, the snapshot has what was known.
+    :param known_code: what earlier snapshots of the process have found out about its code.
     :raises GdbextError: all threads are running, or the architecture is not supported.
     """
     budget = budget or Budget()
@@ -80,7 +83,7 @@ def take_snapshot(target: TargetWithTypes, object_names: bool = True, budget: Bu
     python = read_python_side(target, code, threads, gone, findings)
     context = read_context(target, code, library, threads, sites, python, findings, object_names)
     waits = find_waits(context)
-    return Snapshot(context, waits, find_locks(context, waits, gone))
+    return Snapshot(context, waits, find_locks(context, waits, gone, known_code or KnownCode()))
 
 
 class Snapshot:

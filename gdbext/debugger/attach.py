@@ -73,7 +73,7 @@ def _greet(name: str) -> None:
     crashed = False
     try:
         with session() as target:
-            snapshot = take_snapshot(target, settings().object_names, target.budget)
+            snapshot = take_snapshot(target, settings().object_names, target.budget, target.known_code)
             report = snapshot.judged_report(lambda thread: False)
             if target.kind == "core":
                 report = with_crash(snapshot, report)

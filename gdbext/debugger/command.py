@@ -95,7 +95,7 @@ class GdbCommand(gdb.Command):
             selected = target.selected()
             if self._command.takes == "thread" and selected is not None:
                 addresses = [selected]
-            snapshot = take_snapshot(target, settings().object_names, target.budget)
+            snapshot = take_snapshot(target, settings().object_names, target.budget, target.known_code)
             snapshot.limits = settings().limits
             result = self._command.run(snapshot, arguments, addresses)
             text = self._render(target, result, arguments)

@@ -11,7 +11,7 @@ import gdb
 from gdbext.debugger.before_pause import before_pause, read_sleeping_threads
 from gdbext.debugger.console import execute, interrupts_blocked
 from gdbext.debugger.settings import settings
-from gdbext.debugger.target import session
+from gdbext.debugger.target import GdbTarget, session
 from gdbext.errors import GdbextError, UsageError
 from gdbext.model import Report
 from gdbext.snapshot import take_snapshot
@@ -41,7 +41,7 @@ def take_two_snapshots(seconds: float) -> tuple[Report, float]:
         if target.proc is None or not gdb.selected_inferior().was_attached:
             raise UsageError("--confirm detaches from the process for a moment, so GDB must have attached to it",
                              "run the command without --confirm")
-        first = take_snapshot(target, settings().object_names, target.budget).report(lambda thread: False)
+        first = _report(target)
     selected: gdb.InferiorThread | None = gdb.selected_thread()
     lwp = selected.ptid[1] if selected is not None else 0
     execute("detach")
@@ -69,8 +69,13 @@ def take_two_snapshots(seconds: float) -> tuple[Report, float]:
         if thread.is_valid() and thread.ptid[1] == lwp:
             thread.switch()
     with session() as target:
-        second = take_snapshot(target, settings().object_names, target.budget).report(lambda thread: False)
+        second = _report(target)
     return what_stayed(first, second, moved), paused + time.monotonic() - started
+
+
+def _report(target: GdbTarget) -> Report:
+    snapshot = take_snapshot(target, settings().object_names, target.budget, target.known_code)
+    return snapshot.report(lambda thread: False)
 
 
 def _without_notification() -> str:

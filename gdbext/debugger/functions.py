@@ -22,7 +22,7 @@ def _snapshot(name: str) -> Iterator[Snapshot]:
     """Take a snapshot; an error ends the evaluation of the expression, in one line."""
     try:
         with session(may_load=False) as target:  # GDB is evaluating an expression
-            yield take_snapshot(target, budget=target.budget)
+            yield take_snapshot(target, budget=target.budget, known_code=target.known_code)
     except GdbextError as error:
         raise failure(f"{name}: {error}" + (f"; {error.hint}" if error.hint else "")) from None
 

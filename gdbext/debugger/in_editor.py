@@ -64,7 +64,7 @@ class InEditor:
 
 def _report() -> Report:
     with session() as target:
-        snapshot = take_snapshot(target, budget=target.budget)
+        snapshot = take_snapshot(target, budget=target.budget, known_code=target.known_code)
         report = snapshot.judged_report(lambda thread: False)
         if target.kind != "core":
             return report

@@ -24,6 +24,7 @@ from gdbext.elf.core_file import CoreFile, read_core_file
 from gdbext.elf.headers import Read, open_regular
 from gdbext.elf.mapped import MappedModule, mapped_modules
 from gdbext.errors import MemoryUnreadable, NoTarget, ThreadUnavailable
+from gdbext.holders.known_code import KnownCode
 from gdbext.inferior.address_space import AddressSpace, Region
 from gdbext.inferior.budget import Budget
 from gdbext.inferior.cache import CachedMemory
@@ -141,6 +142,7 @@ class GdbTarget:
         self.memory: Memory = CachedMemory(memory)
         #: How long it may be read, if it is read in a `session`.
         self.budget = Budget()
+        self.known_code = KnownCode()
 
     def threads(self) -> list[ThreadRef]:
         found = []
@@ -448,6 +450,7 @@ def session(may_load: bool = True) -> Iterator[GdbTarget]:
     target = GdbTarget(may_load)
     if target.kind == "live":
         target.budget = Budget(settings().max_pause)
+    target.known_code = _known_code(target)
     collects = gc.isenabled()
     gc.disable()
     try:
@@ -460,6 +463,18 @@ def session(may_load: bool = True) -> Iterator[GdbTarget]:
             thread.switch()
             if frame is not None and frame.is_valid():
                 frame.select()
+
+
+#: What is known of the code of the process or core that was read last, by its PID and program.
+_last_code: dict[tuple[int, str | None], KnownCode] = {}
+
+
+def _known_code(target: GdbTarget) -> KnownCode:
+    key = target.pid, target.executable
+    known = _last_code.get(key, KnownCode())
+    _last_code.clear()
+    _last_code[key] = known
+    return known
 
 
 def _variables(frame: gdb.Frame) -> Iterator[tuple[str, str, str]]:

@@ -143,6 +143,10 @@ class ImageMemory(CachedMemory):
         """The addresses of the pages that were read so far."""
         return self._forgotten | self._pages.keys() | self._hashes.keys()
 
+    def is_still_missing(self, page: int) -> bool:
+        """Whether a page could not be read, and cannot be read now."""
+        return self._pages.get(page, MISSING) is None and self._read_page(page) is None
+
     def forget(self) -> None:
         """Forget all pages, but not which they were."""
         self._forgotten.update(self._pages)

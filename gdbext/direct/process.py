@@ -69,12 +69,14 @@ class Way:
     """A way to read a process.
 
     `moving` are the threads that do not sleep long enough, by TID; None for all. Their stacks are read while they sleep
-    or are stopped, and with them the `image`, which are pages at these addresses. If `hold`, these threads are stopped
-    until all is read. If threads must not be stopped, they are left out instead.
+    or are stopped, and with them the `image`, which are pages at these addresses. If `stop`, these threads are stopped
+    while the image is read, also those that sleep now and then. If `hold`, these threads are stopped until all is read.
+    If threads must not be stopped, they are left out instead.
     """
 
     moving: frozenset[int] | None = frozenset()
     image: frozenset[int] = frozenset()
+    stop: bool = False
     hold: bool = False
 
 
@@ -142,7 +144,7 @@ class ProcessTarget(DirectTarget):
             self.executable: str | None = os.readlink(f"/proc/{pid}/exe")
             self._check_machine()
             # before memory is read: what a thread changes until it is stopped would contradict its registers
-            self.tasks = self._settled(way.moving) if way.hold else self._at_one_moment(way)
+            self.tasks = self._tasks_of(way)
         except FileNotFoundError:
             raise NoTarget(f"there is no process {pid}") from None
         self._now: dict[int, Task] = {}
@@ -163,6 +165,11 @@ class ProcessTarget(DirectTarget):
             raise GdbextError(f"the executable is not a 64-bit program for {self.architecture}",
                               "only such programs can be read without GDB")
 
+    def _tasks_of(self, way: Way) -> Mapping[int, Task]:
+        if way.hold:
+            return self._settled(way.moving)
+        return self._at_a_stop(way) if way.stop else self._at_one_moment(way)
+
     def _settled(self, moving: Collection[int] | None) -> Mapping[int, Task]:
         """Read the threads, and stop those that run, and all that are `moving`."""
         tasks = _settled_tasks(self.pid)
@@ -173,6 +180,19 @@ class ProcessTarget(DirectTarget):
             self.stopped.stop(wanted)
             # also the threads that began meanwhile: one that nobody knows may end a wait, and be gone at the end
             tasks = _settled_tasks(self.pid)
+        return tasks
+
+    def _at_a_stop(self, way: Way) -> Mapping[int, Task]:
+        """Read the threads, and take the image while those that move are stopped."""
+        with self.stopped:
+            tasks = self._settled(way.moving)
+            moving = set(self.stopped.current)
+            self._stop_running(moving)
+            if self._take_image(tasks, moving, way.image):
+                self.imaged = frozenset(moving)
+            else:
+                self._at_stop.clear()
+                self._image.drop()
         return tasks
 
     def _at_one_moment(self, way: Way) -> Mapping[int, Task]:
@@ -438,11 +458,16 @@ class ProcessTarget(DirectTarget):
     @property
     def is_whole(self) -> bool:
         """Whether all memory that may change was read with the image."""
-        return self._image.is_taken and not any(map(self._may_change, self._image.later()))
+        return self._image.is_taken and not any(
+            self._may_change(page) for page in self._image.later() if not self._is_unmapped(page))
 
     def _may_change(self, page: int) -> bool:
         region = self._space.find(page)
         return region is None or region.allows("w") is not False
+
+    def _is_unmapped(self, page: int) -> bool:
+        """Whether a page was and is in no mapping: a wild pointer led there."""
+        return self._space.find(page) is None and self._image.is_still_missing(page)
 
     @property
     def pages(self) -> frozenset[int]:

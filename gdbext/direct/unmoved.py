@@ -13,13 +13,14 @@ from gdbext.direct.process import Changes, ProcessTarget, Way
 from gdbext.direct.source_lines import SourceLines
 from gdbext.direct.stopping import StoppedThreads
 from gdbext.errors import GdbextError, ThreadUnavailable
+from gdbext.holders.known_code import KnownCode
 from gdbext.inferior.budget import Budget
 from gdbext.model import Report
 from gdbext.model.kinds import FILE_LOCK, GIL
 from gdbext.snapshot import take_snapshot
 
 #: How often the process is read in each way until nothing has changed meanwhile.
-_WITHOUT_IMAGE, _WITH_IMAGE, _HELD = 1, 3, 2
+_WITHOUT_IMAGE, _WITH_IMAGE, _STOPPED, _HELD = 1, 3, 2, 3
 #: How long each attempt may take at least, in seconds.
 _LEAST = 0.2
 
@@ -30,8 +31,8 @@ def read_unmoved(pid: int, may_stop: bool = True, object_names: bool = True, sec
 
     The pages that changed meanwhile are then read at one moment when the threads that run sleep, or are stopped if they
     never do; all pages are if these threads have to do with locks that others wait for. If that fails, these threads
-    are stopped until all is read, and at last all threads are. If threads must not be stopped, those that run are
-    unreadable.
+    are stopped while the pages are read, then until all is read, and at last all threads are. If threads must not be
+    stopped, those that run are unreadable.
 
     :param may_stop: whether threads may be stopped for a moment.
     :param object_names: see `gdbext.snapshot.take_snapshot`.
@@ -42,7 +43,8 @@ def read_unmoved(pid: int, may_stop: bool = True, object_names: bool = True, sec
     :raises GdbextError: it cannot be read.
     :raises PermissionError: we may not read it.
     """
-    moving, pages, stops, lines = set[int](), set[int](), list[StoppedThreads](), SourceLines()
+    moving, pages, stops = set[int](), set[int](), list[StoppedThreads]()
+    lines, known_code = SourceLines(), KnownCode()
     end = time.monotonic() + seconds
     for way in _ways(moving, pages, may_stop):
         left = max(end - time.monotonic(), _LEAST)
@@ -50,15 +52,20 @@ def read_unmoved(pid: int, may_stop: bool = True, object_names: bool = True, sec
         target = ProcessTarget(pid, may_stop, way, lines)
         stops.append(target.stopped)
         with contextlib.closing(target), target.stopped, budget:
-            if way.image and not target.has_image:
+            if (way.image or way.stop) and not target.has_image:
                 continue
+            known_code.postpones = way.hold and way.moving is not None
             try:
-                snapshot = take_snapshot(target, object_names, budget)
+                snapshot = take_snapshot(target, object_names, budget, known_code)
             except ThreadUnavailable:  # all of them run
                 moving |= target.tasks.keys()
                 pages |= target.pages
                 continue
             report = snapshot.judged_report(lambda thread: True)
+            if known_code.is_behind:
+                target.stopped.resume()
+                known_code.catch_up()
+                continue
             changes = target.changes()
             changes = _without(changes, _kept_waiting(target, report, changes))
             is_apart = (not target.is_whole and _take_part(report, target.imaged & changes.ran)
@@ -88,6 +95,8 @@ def _ways(moving: set[int], pages: set[int], may_stop: bool) -> Iterator[Way]:
         yield Way()
     for _ in range(_WITH_IMAGE):
         yield Way(frozenset(moving), frozenset(pages))
+    for _ in range(_STOPPED if may_stop else 0):
+        yield Way(frozenset(moving), frozenset(pages), stop=True)
     for _ in range(_HELD):
         yield Way(frozenset(moving), hold=True)
     if may_stop:

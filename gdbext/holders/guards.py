@@ -86,6 +86,10 @@ class Guards:
         self._releasing = releasing
         self._names = names
 
+    def continue_with(self, target: Target, code: Code) -> None:
+        """Go on with another snapshot of the same files."""
+        self._target, self._code = target, code
+
     @if_unreadable(None)
     def find_cleanup(self, pc: int, registers: Mapping[str, int], hides_flags: bool = False) -> Cleanup | None:
         """What the landing pad of a frame's call does; None if there is none, or if it cannot be followed.

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from gdbext.cpython.locks import PyLock
 from gdbext.elf.dynamic import find_dynamic_symbol
+from gdbext.holders.known_code import KnownCode
 from gdbext.holders.pairs import PAIRS
 from gdbext.inferior.protocol import Module, Target
 from gdbext.model import DERIVED, INFERRED, SHARED
@@ -50,7 +51,7 @@ class HolderFinder:
     """Finds holders in the way that a lock's `find_holders` names."""
 
     def __init__(self, target: Target, code: Code, threads: Threads, sites: Sites, library: Sequence[Module],
-                 locks: Iterable[SeenLock], waits: Mapping[int, str]) -> None:
+                 locks: Iterable[SeenLock], waits: Mapping[int, str], known_code: KnownCode) -> None:
         self._memory = target.memory
         self._target = target
         self._library = library
@@ -58,6 +59,7 @@ class HolderFinder:
         self._threads = threads
         self._sites = sites
         self._waits = waits
+        self._known_code = known_code
         self._mentions = Mentions(target, code, threads, [
             lock.address for lock in locks if lock.find_holders not in (None, INITIALISES, INSIDE_LIBRARY)])
         self._sections = Sections(target.memory, code)
@@ -72,7 +74,7 @@ class HolderFinder:
         # most locks record their owner, and these modules take as long to load as a small snapshot
         from gdbext.holders.proven import ProvenHolders
 
-        return ProvenHolders(self._target, self._code, self._library)
+        return ProvenHolders(self._target, self._code, self._library, self._known_code)
 
     def find(self, lock: SeenLock, waiters: Collection[int]) -> SeenLock:
         """The lock with its holders or candidates.

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 from gdbext.arch.protocol import Instruction
 from gdbext.errors import GdbextError, if_unreadable
 from gdbext.holders.function_flow import Function, TooLarge, analyse
+from gdbext.holders.known_code import CodeMemory
 from gdbext.holders.lock_state import ANY_LOCK, NO_EFFECT, Effect, Reach, State, Value
 from gdbext.holders.pairs import Inlined
 from gdbext.inferior.cache import read_u64
@@ -54,11 +55,12 @@ class LockFlow:
                  outside: Sequence[Module] = (), inlined: Inlined | None = None,
                  calling_back: Sequence[Module] = (), waiting: Collection[int] = ()) -> None:
         self._target = target
-        self._memory = target.memory
+        self.memory = CodeMemory(target.memory, code)
         self.code = code
         self.cpu = code.cpu
-        self._outside = outside
-        self._calling_back = calling_back
+        # by their paths, as the next snapshot has other objects for the same files
+        self._outside = frozenset(module.path for module in outside)
+        self._calling_back = frozenset(module.path for module in calling_back)
         self.inlined = inlined
         self._known = {**effects, **{address: Effect() for address in waiting}}
         self._primitives = frozenset(self._known)
@@ -77,10 +79,51 @@ class LockFlow:
         self._reaches: dict[int, Reach] = {}
         self._exchanging = 0
         self._end = time.thread_time() + _MAX_SECONDS
+        self._is_exhausted = False
+        self._postpones = False
+        self._postponed: dict[object, Callable[[], object]] = {}
+        self._asked: set[object] = set()
+
+    def continue_with(self, target: Target, code: Code) -> bool:
+        """Go on with another snapshot of the same files; False if what is known may not be right for it."""
+        is_exhausted = (self._is_exhausted or self._exchanging > _MAX_EXCHANGING
+                        or len(self._reaching) > _MAX_SEARCHED)
+        if is_exhausted or not self.memory.continue_with(target.memory, code):
+            return False
+        self._target, self.code = target, code
+        self._end = time.thread_time() + _MAX_SECONDS
+        for address in [*self._cut]:
+            self._renew(address, -1)
+        return True
+
+    def postpone(self, postpones: bool) -> None:
+        """Take functions that are not known yet for unknown code until `catch_up`, or analyse them at once."""
+        self._postpones = postpones
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether functions were postponed."""
+        return bool(self._postponed)
+
+    def catch_up(self) -> None:
+        """Analyse the functions that were postponed."""
+        postponed, self._postponed, self._postpones = self._postponed, {}, False
+        for analyse_now in postponed.values():
+            analyse_now()
+
+    def _is_postponed(self, what: str, address: int | None, analyse_now: Callable[[], object]) -> bool:
+        """Whether what is asked for is analysed later; if it is analysed now, it will be known later."""
+        key = what, address
+        if not self._postpones or key in self._asked:
+            self._asked.add(key)
+            return False
+        self._postponed[key] = analyse_now
+        return True
 
     def is_late(self) -> bool:
         """Whether the time for all functions is over."""
-        return time.thread_time() >= self._end
+        self._is_exhausted |= time.thread_time() >= self._end
+        return self._is_exhausted
 
     def start_of(self, pc: int, entered: int | None = None) -> int | None:
         """The start of the function of a program counter; None if it is unknown.
@@ -127,7 +170,7 @@ class LockFlow:
         function = self._function_at(pc, entered)
         called = function.called_at(pc) if function is not None else None
         try:
-            return self.cpu.behind_stub(self._memory, called) if called is not None else None
+            return self.cpu.behind_stub(self.memory, called) if called is not None else None
         except GdbextError:
             return None
 
@@ -163,12 +206,12 @@ class LockFlow:
 
     def has_outside(self, module: Module | None) -> bool:
         """As `is_outside`, of a file."""
-        return any(module is part for part in self._outside)
+        return module is not None and module.path in self._outside
 
     def calls_back(self, address: int) -> bool:
         """Whether code is in a file whose functions call code of the program."""
         module = self.code.module(address)
-        return any(module is part for part in self._calling_back)
+        return module is not None and module.path in self._calling_back
 
     def _search(self, functions: frozenset[int], start: int, depth: int) -> bool:
         if self.calls_back(start):
@@ -189,7 +232,7 @@ class LockFlow:
             return False
         try:
             computes = "computes" in self.inlined.releases
-            if not self.cpu.may_exchange(self._memory.read(start, end - start), computes):
+            if not self.cpu.may_exchange(self.memory.read(start, end - start), computes):
                 return False
             self._exchanging += 1
             if self._exchanging > _MAX_EXCHANGING:
@@ -205,12 +248,12 @@ class LockFlow:
         called: set[int] = set()
         callees: list[int] = []
         try:
-            for _, at, function, _ in iter_branches(self._memory, self.code, start, end):
+            for _, at, function, _ in iter_branches(self.memory, self.code, start, end):
                 called.add(function)
                 if function == at and not start <= at < end:
                     callees.append(at)
             # a function that is called several times may be called through a register
-            loads = self.cpu.iter_loads(self._memory.read(start, end - start), start)
+            loads = self.cpu.iter_loads(self.memory.read(start, end - start), start)
             called.update(word for word in map(self._loaded, loads) if word is not None)
         except GdbextError:
             return frozenset(called), ()
@@ -231,6 +274,8 @@ class LockFlow:
         self._renew(start, depth)
         if start not in self._functions:
             if depth == 0:
+                if self._is_postponed("function", start, lambda: self._function(start, 0)):
+                    return None
                 self._callees = 0
             self._functions[start] = None  # for a recursive call
             found = self.code.function_range(start)
@@ -241,7 +286,7 @@ class LockFlow:
     def effect(self, address: int, depth: int) -> Effect:
         """The effect of a call of the function at an address, or behind the stub there."""
         try:
-            address = self.cpu.behind_stub(self._memory, address)
+            address = self.cpu.behind_stub(self.memory, address)
         except GdbextError:
             return NO_EFFECT
         self._renew(address, depth)
@@ -264,6 +309,8 @@ class LockFlow:
 
     def effect_of_call(self, address: int) -> Effect:
         """The effect of a call of a function by a frame of a stack."""
+        if self._is_postponed("effect", address, lambda: self.effect_of_call(address)):
+            return ANY_LOCK
         self._callees = 0
         return self.effect(address, 1)
 
@@ -288,7 +335,7 @@ class LockFlow:
         :param address: None if it is not known which function is called.
         """
         try:
-            address = self.cpu.behind_stub(self._memory, address) if address is not None else None
+            address = self.cpu.behind_stub(self.memory, address) if address is not None else None
         except GdbextError:
             return self.any_reach
         if address is None:
@@ -325,6 +372,8 @@ class LockFlow:
 
     def reach_of_call(self, address: int | None) -> Reach:
         """As `reach`, of a call by a frame of a stack."""
+        if self._is_postponed("reach", address, lambda: self.reach_of_call(address)):
+            return self.any_reach
         self._callees = 0
         return self.reach(address, 1)
 
@@ -332,12 +381,12 @@ class LockFlow:
     def never_returns(self, address: int) -> bool:
         """Whether the function at an address, or behind the stub there, has no way to return, as one that panics."""
         try:
-            address = self.cpu.behind_stub(self._memory, address)
+            address = self.cpu.behind_stub(self.memory, address)
             found = self.code.function_range(address)
             if found is None or found[0] != address or found[1] - address > _MAX_PANIC:
                 return False
             if found[1] - address > _MAX_SHORT and self.cpu.may_return(
-                    self._memory.read(address, found[1] - address)):
+                    self.memory.read(address, found[1] - address)):
                 return False
             code = self.instructions(*found)
         except GdbextError:
@@ -352,7 +401,7 @@ class LockFlow:
     @if_unreadable(False)
     def is_stub(self, address: int) -> bool:
         """Whether an address is that of a stub, which leads to a function of another file."""
-        return self.cpu.behind_stub(self._memory, address) != address
+        return self.cpu.behind_stub(self.memory, address) != address
 
     def is_part(self, target: int, parts: Iterable[tuple[int, int]]) -> bool:
         """Whether a jump to an address, with an empty frame, leads to a part of the function and not to another one.
@@ -360,7 +409,7 @@ class LockFlow:
         Code that jumps back into the function's parts is one.
         """
         try:
-            if self.cpu.behind_stub(self._memory, target) != target:
+            if self.cpu.behind_stub(self.memory, target) != target:
                 return False
         except GdbextError:
             return False
@@ -378,18 +427,22 @@ class LockFlow:
         """
         if end - start > _MAX_FUNCTION:
             raise TooLarge("the function is too large")
-        self._memory.read(start, end - start)  # the debugger may disassemble unreadable memory as zeros
-        return [self.cpu.parse(*each) for each in self._target.disassemble(start, end)]
+        self.memory.read(start, end - start)  # the debugger may disassemble unreadable memory as zeros
+        found = self._target.disassemble(start, end)
+        if not found:  # the time for the snapshot is over
+            self._is_exhausted = True
+            raise TooLarge("the code cannot be disassembled")
+        return [self.cpu.parse(*each) for each in found]
 
     @if_unreadable(None)
     def _loaded(self, address: int) -> int | None:
-        return read_u64(self._memory, address)
+        return read_u64(self.memory, address)
 
     @if_unreadable(None)
     def slot(self, address: int) -> int | None:
         """The word at an address, if it cannot have changed: it is in a table of the dynamic linker."""
         module = self.code.module(address)
-        return read_u64(self._memory, address) if module is not None and self._is_fixed(module, address) else None
+        return read_u64(self.memory, address) if module is not None and self._is_fixed(module, address) else None
 
     def _is_fixed(self, module: Module, address: int) -> bool:
         section = next((each for each in module.sections if each.start <= address < each.end), None)
@@ -401,4 +454,4 @@ class LockFlow:
     @if_unreadable(None)
     def table_entry(self, table: int, index: int) -> int | None:
         """The target of an entry in a table of distances."""
-        return table + int.from_bytes(self._memory.read(table + 4 * index, 4), "little", signed=True)
+        return table + int.from_bytes(self.memory.read(table + 4 * index, 4), "little", signed=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from gdbext.holders.known_code import KnownCode
 from gdbext.holders.owners import HolderContext, find_holders, holder_context
 from gdbext.model import Hold, Lock, Waiter
 from gdbext.record import record
@@ -31,8 +32,12 @@ class FoundLocks:
         return find_holders(lock, (), self.context)
 
 
-def find_locks(context: Context, waits: Mapping[int, SeenWait], gone: GoneOwners) -> FoundLocks:
-    """Find the holders of each lock that a thread waits for, and the other locks that threads are known to hold."""
+def find_locks(context: Context, waits: Mapping[int, SeenWait], gone: GoneOwners,
+               known_code: KnownCode) -> FoundLocks:
+    """Find the holders of each lock that a thread waits for, and the other locks that threads are known to hold.
+
+    :param known_code: what earlier snapshots of the process have found out about its code.
+    """
     waiters: dict[str, list[Waiter]] = {}
     # many threads have the same value for their lock
     by_id: dict[str, dict[int, SeenLock]] = {}
@@ -45,7 +50,7 @@ def find_locks(context: Context, waits: Mapping[int, SeenWait], gone: GoneOwners
     for gil in context.python.gils:
         by_id[gil.lock] = {0: gil_lock(gil)}
     merged = [merge(list(each.values())) for each in by_id.values()]
-    finding = holder_context(context, gone, merged, waits)
+    finding = holder_context(context, gone, merged, waits, known_code)
     locks = {lock.id: _with_name_of_object(lock, find_holders(lock, waiters.get(lock.id, ()), finding), context)
              for lock in merged}
     holds: dict[int, list[Hold]] = {}

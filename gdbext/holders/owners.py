@@ -8,6 +8,7 @@ from typing import Optional
 
 from gdbext.holders.file_users import using_file
 from gdbext.holders.inferred import HolderFinder
+from gdbext.holders.known_code import KnownCode
 from gdbext.holders.pool_jobs import threads_of_pool
 from gdbext.holders.python_locks import PythonFrames, inside_with, known_by_frames, python_owner
 from gdbext.holders.qt_lockers import inside_locker
@@ -39,14 +40,15 @@ class HolderContext:
 
 
 def holder_context(context: Context, gone: GoneOwners, locks: Collection[SeenLock],
-                   waits: Mapping[int, SeenWait]) -> HolderContext:
+                   waits: Mapping[int, SeenWait], known_code: KnownCode) -> HolderContext:
     """Prepare to find holders.
 
     :param locks: all locks whose holders will be searched: each stack is searched for all of them at once.
+    :param known_code: what earlier snapshots have found out about the code.
     """
     waited = {number: wait.lock for number, wait in waits.items() if wait.lock is not None}
     finder = HolderFinder(context.target, context.code, context.threads, context.sites, context.library.modules, locks,
-                          {number: lock.id for number, lock in waited.items()})
+                          {number: lock.id for number, lock in waited.items()}, known_code)
     return HolderContext(
         context, waited, gone,
         PythonFrames(context.threads, context.python_locks, [lock for lock in locks if lock.python is not None]),

@@ -16,6 +16,7 @@ from functools import cached_property
 from gdbext.elf.dynamic import find_dynamic_symbol
 from gdbext.errors import GdbextError, if_unreadable
 from gdbext.holders.guards import Guards
+from gdbext.holders.known_code import KnownCode
 from gdbext.holders.lock_flow import LockFlow
 from gdbext.holders.lock_state import CONSTANT, ONLY, Effect, State, Value, entry
 from gdbext.holders.near_addresses import frames_near
@@ -85,14 +86,34 @@ class _Functions:
         """Whether code of any file that is not outside of the flow may acquire and release the locks itself."""
         return self.flow.inlined is not None
 
+    def continue_with(self, target: Target, code: Code) -> bool:
+        """Go on with another snapshot of the same files; False if what is known may not be right for it."""
+        self.guards.continue_with(target, code)
+        return self.flow.continue_with(target, code)
+
+    def postpone(self, postpones: bool) -> None:
+        """See `LockFlow.postpone`."""
+        self.flow.postpone(postpones)
+
+    def catch_up(self) -> None:
+        """See `LockFlow.catch_up`."""
+        self.flow.catch_up()
+
+    @property
+    def is_behind(self) -> bool:
+        """See `LockFlow.is_behind`."""
+        return self.flow.is_behind
+
 
 class ProvenHolders:
     """Finds the frame that proves that a thread holds a lock."""
 
-    def __init__(self, target: Target, code: Code, library: Sequence[Module]) -> None:
+    def __init__(self, target: Target, code: Code, library: Sequence[Module], known_code: KnownCode) -> None:
         self._target = target
         self._code = code
         self._library = library
+        self._known_code = known_code
+        known_code.continue_with(target, code)
         # by the path of a file, and functions
         self._linked: dict[str, frozenset[int]] = {}
         self._having: dict[tuple[frozenset[int], str], bool] = {}
@@ -217,13 +238,15 @@ class ProvenHolders:
     @cached_property
     def _values(self) -> LockFlow:
         """The analysis without any locks, which needs no other function than that of a frame."""
-        return LockFlow(self._target, self._code, {}, self._code.modules)
+        return self._known_code.get("values", lambda: LockFlow(self._target, self._code, {}, self._code.modules))
 
     # -- the functions of a row --------------------------------------------------------------------------------
 
-    @remembered
     def _functions(self, kind: LockKind, namespace: str | None = None) -> _Functions | None:
         """The functions of a row; None if no file has one that acquires."""
+        return self._known_code.get((kind, namespace), lambda: self._find_functions(kind, namespace))
+
+    def _find_functions(self, kind: LockKind, namespace: str | None) -> _Functions | None:
         row: Pairs = PAIRS[kind]
         own, acquiring, releasing, running, suspending, waiting = (
             self._addresses(calls, namespace) for calls in (

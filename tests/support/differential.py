@@ -30,6 +30,8 @@ from tests.support.without_gdb import assert_nothing_added
 COMMAND = "py-threads-locks --json"
 #: How many open files are closed.
 _MANY_FILES = 200
+#: How long a process may be read: the tests that run beside this one take the processor from it.
+_SECONDS = 120
 
 _Made = TypeVar("_Made")
 
@@ -75,7 +77,7 @@ def of_process(pid: int, symbols: bool) -> tuple[Report, set[str]]:
     """The report on a process, and what it leaves out."""
     _close_files()
     with _symbols_as_gdb(symbols):
-        process, report, _ = read_unmoved(pid)
+        process, report, _ = read_unmoved(pid, seconds=_SECONDS)
         return report, process.left_out()
 
 

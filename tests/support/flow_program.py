@@ -94,7 +94,8 @@ class Program:
         return address not in {start for name, start in self.starts.items() if name.startswith("part")}
 
     def disassemble(self, low: int, high: int) -> list[tuple[int, int, str]]:
-        return [(at, STEP, self.lines[at]) for at in range(low, high, STEP) if at in self.lines]
+        found = [(at, STEP, self.lines[at]) for at in range(low, high, STEP) if at in self.lines]
+        return found or [(low, STEP, "ret")]
 
     def state(self, function: str = "f", label: str = "here", entered: str | None = None) -> State | None:
         flow = LockFlow(cast(Target, self), cast(Code, self), EFFECTS, inlined=self.inlined)

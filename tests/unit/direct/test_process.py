@@ -105,6 +105,17 @@ def test_thread_that_sleeps_during_the_image_is_not_stopped(napping: int) -> Non
         assert target.changes() == Changes()
 
 
+def test_thread_that_sleeps_now_and_then_can_be_stopped_for_the_image(napping: int) -> None:
+    with contextlib.closing(ProcessTarget(napping)) as first:
+        pages = pages_of(first)
+    with contextlib.closing(ProcessTarget(napping, way=Way(frozenset({napping}), pages, stop=True))) as target:
+        assert pages_of(target)
+        assert target.imaged == {napping}
+        assert target.stopped.current == set()
+        assert 0 < target.stopped.seconds < 5
+        assert target.changes() == Changes()
+
+
 def test_thread_that_runs_is_left_out_if_it_must_not_be_stopped(burning: int) -> None:
     with contextlib.closing(ProcessTarget(burning, False, Way(frozenset({burning}), frozenset({0x1000})))) as target:
         assert target.tasks[burning].call is None

@@ -75,7 +75,8 @@ class Frame:
         return ExceptionTable(TABLE, PERSONALITY, TEXT)
 
     def disassemble(self, low: int, high: int) -> list[tuple[int, int, str]]:
-        return [(at, STEP, self.lines[at]) for at in range(low, high, STEP) if at in self.lines]
+        found = [(at, STEP, self.lines[at]) for at in range(low, high, STEP) if at in self.lines]
+        return found or [(low, STEP, "ret")]
 
     def cleanup(self, hides_flags: bool = False, **registers: int) -> Cleanup | None:
         target, code = cast(Target, self), cast(Code, self)

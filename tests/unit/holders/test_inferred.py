@@ -12,6 +12,7 @@ from gdbext.cpython.locks import PyLock
 from gdbext.errors import ThreadUnavailable
 from gdbext.holders import proven as proven_module
 from gdbext.holders.inferred import HolderFinder
+from gdbext.holders.known_code import KnownCode
 from gdbext.holders.proven import Proof
 from gdbext.inferior.protocol import Module, Section, Symbol, Target, ThreadRef
 from gdbext.model import DERIVED
@@ -115,7 +116,7 @@ class Process:
     def finder(self, *locks: SeenLock) -> HolderFinder:
         code, threads, target = cast(Code, self), cast(Threads, self), cast(Target, self)
         return HolderFinder(target, code, threads, Sites(self.memory, code, MODULES[1:2]), MODULES[1:2], locks,
-                            self.waits)
+                            self.waits, KnownCode())
 
     def find(self, how: str, waiters: Sequence[int], count: int = 1, lock: int = LOCK) -> Found:
         view = SeenLock("mutex", lock, "any", count=count, find_holders=how)
@@ -366,7 +367,8 @@ def test_thread_whose_code_proves_it_is_the_holder(
     monkeypatch.setattr(proven_module, "ProvenHolders", lambda *_: Proofs(*proven))
     view = SeenLock("spin-lock", LOCK, "locked", find_holders=MENTIONS, candidates=(3,))
     code, threads, target = cast(Code, process), cast(Threads, process), cast(Target, process)
-    finder = HolderFinder(target, code, threads, Sites(process.memory, code, MODULES[1:2]), MODULES[1:2], [view], {})
+    finder = HolderFinder(target, code, threads, Sites(process.memory, code, MODULES[1:2]), MODULES[1:2], [view], {},
+                          KnownCode())
     found = finder.prove(view, [1])
     assert found is not None
     assert tuple(holder.thread for holder in found.holders) == holders
@@ -382,7 +384,8 @@ def test_functions_are_those_of_the_namespace_in_which_a_thread_waits(monkeypatc
     monkeypatch.setattr(proven_module, "ProvenHolders", lambda *_: proofs)
     view = SeenLock("absl-mutex", LOCK, "write-locked", find_holders=MENTIONS)
     code, threads, target = cast(Code, process), cast(Threads, process), cast(Target, process)
-    finder = HolderFinder(target, code, threads, Sites(process.memory, code, MODULES[1:2]), MODULES[1:2], [view], {})
+    finder = HolderFinder(target, code, threads, Sites(process.memory, code, MODULES[1:2]), MODULES[1:2], [view], {},
+                          KnownCode())
     finder.prove(view, [1, 2])
     assert proofs.namespaces == {"lts_1"}
     proofs.namespaces.clear()
@@ -397,7 +400,8 @@ def test_threads_that_have_taken_a_semaphore_are_candidates(
     monkeypatch.setattr(proven_module, "ProvenHolders", lambda *_: Proofs(*proven))
     view = SeenLock("semaphore", LOCK, "zero", why=because("semaphore-has-no-owner"))
     code, threads, target = cast(Code, process), cast(Threads, process), cast(Target, process)
-    finder = HolderFinder(target, code, threads, Sites(process.memory, code, MODULES[1:2]), MODULES[1:2], [view], {})
+    finder = HolderFinder(target, code, threads, Sites(process.memory, code, MODULES[1:2]), MODULES[1:2], [view], {},
+                          KnownCode())
     found = finder.prove(view, [1])
     assert found is not None
     assert (found.holders, found.candidates) == ((), proven)
@@ -410,5 +414,6 @@ def test_lock_that_no_code_acquires_is_left_to_the_other_ways(monkeypatch: pytes
     monkeypatch.setattr(proven_module, "ProvenHolders", lambda *_: Proofs())
     view = SeenLock("spin-lock", LOCK, "locked", find_holders=MENTIONS)
     code, threads, target = cast(Code, process), cast(Threads, process), cast(Target, process)
-    finder = HolderFinder(target, code, threads, Sites(process.memory, code, MODULES[1:2]), MODULES[1:2], [view], {})
+    finder = HolderFinder(target, code, threads, Sites(process.memory, code, MODULES[1:2]), MODULES[1:2], [view], {},
+                          KnownCode())
     assert finder.prove(view, [1]) is None

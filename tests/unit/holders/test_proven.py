@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from gdbext.holders.known_code import KnownCode
 from gdbext.holders.proven import ProvenHolders
 from gdbext.inferior.protocol import Section
 from gdbext.model.kinds import LockKind
@@ -79,7 +80,7 @@ class Reader:
         findings = Findings()
         code = read_code(self.target, findings)
         seen = read_threads(self.target, None, findings)[1]
-        proven = ProvenHolders(self.target, code, self.target.loaded[2:3])
+        proven = ProvenHolders(self.target, code, self.target.loaded[2:3], KnownCode())
         return proven.find(seen, kind, lock, namespace=namespace) is not None
 
 
@@ -140,7 +141,7 @@ def test_proof_names_the_function_that_acquired() -> None:
     findings = Findings()
     code = read_code(reader.target, findings)
     seen = read_threads(reader.target, None, findings)[1]
-    proof = ProvenHolders(reader.target, code, reader.target.loaded[2:3]).find(seen, "rwlock", LOCK)
+    proof = ProvenHolders(reader.target, code, reader.target.loaded[2:3], KnownCode()).find(seen, "rwlock", LOCK)
     assert proof is not None
     assert (proof.call, proof.module) == ("pthread_rwlock_rdlock", "libdrv.so")
 
@@ -257,7 +258,7 @@ def test_namespace_is_that_of_a_function_in_which_the_thread_waits(
     for pc, name in zip(pcs, names):
         if name is not None:
             reader.target.name(pc, name)
-    proven = ProvenHolders(reader.target, read_code(reader.target, Findings()), ())
+    proven = ProvenHolders(reader.target, read_code(reader.target, Findings()), (), KnownCode())
     native = [(pc, 0) for pc in pcs]
     assert proven.namespace_of("absl-mutex", native) == namespace
     assert proven.namespace_of("rwlock", native) is None
