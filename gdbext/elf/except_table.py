@@ -9,6 +9,8 @@ libstdc++-v3/libsupc++/eh_personality.cc; LLVM and rustc write the same format.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from gdbext.elf.dwarf_cursor import OMITTED, DwarfCursor
 from gdbext.errors import CorruptStructure, MemoryUnreadable
 from gdbext.inferior.cache import PAGE
@@ -23,9 +25,14 @@ _ACTION = 20
 
 @record
 class LandingPad:
-    """The code to which an exception out of a call goes; `cleans_up`: it has more to do than to handle exceptions."""
+    """The code to which an exception out of a call goes; `cleans_up`: it has more to do than to handle exceptions.
+
+    All calls between `start` and `end` that may throw have this landing pad. There may be others between them.
+    """
 
     address: int
+    start: int
+    end: int
     cleans_up: bool
 
 
@@ -38,6 +45,11 @@ def find_landing_pad(memory: Memory, table: int, function: int, pc: int) -> Land
     :raises MemoryUnreadable: the table is not mapped, or not in the core.
     :raises CorruptStructure: it is damaged.
     """
+    return next((pad for pad in iter_landing_pads(memory, table, function) if pad.start <= pc < pad.end), None)
+
+
+def iter_landing_pads(memory: Memory, table: int, function: int) -> Iterator[LandingPad]:
+    """The landing pads of a function, in the order of the calls; see `find_landing_pad`."""
     head = DwarfCursor(_read_up_to(memory, table, _HEAD), table)
     encoding = head.unsigned(1)
     base = function if encoding == OMITTED else head.encoded(encoding, 0)
@@ -52,12 +64,9 @@ def find_landing_pad(memory: Memory, table: int, function: int, pc: int) -> Land
     while calls.at < size:
         first, length, pad = (calls.encoded(encoding, 0) for _ in range(3))
         action = calls.uleb()
-        if function + first <= pc < function + first + length:
-            address = base + pad & 0xFFFFFFFFFFFFFFFF
-            return LandingPad(address, _cleans_up(memory, start + size, action)) if pad else None
-        if function + first > pc:  # they are in order
-            return None
-    return None
+        if pad:
+            yield LandingPad(base + pad & 0xFFFFFFFFFFFFFFFF, function + first, function + first + length,
+                             _cleans_up(memory, start + size, action))
 
 
 def _cleans_up(memory: Memory, actions: int, action: int) -> bool:

@@ -7,6 +7,10 @@ releases nothing. Handlers (`catch`) are not followed: a program may release the
 
 That a destructor would release a lock does not prove that the thread holds it. `holders/proven.py` also requires that
 the code before the call has acquired it.
+
+For locks of Rust it is enough. Safe code can release such a lock only by the destructor of its guard, and the compiler
+knows at each call which guards exist. `Condvar::wait` and `MutexGuard::unlocked` give a lock back for a while: in the
+function itself the landing pad acquires it again, and `holders/proven.py` examines the frames inside of it.
 """
 
 from __future__ import annotations
@@ -14,11 +18,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from gdbext.arch.protocol import Instruction, Machine
+from gdbext.arch.protocol import ExceptionTable, Instruction, Machine
 from gdbext.elf.dynamic import name_of_slot
-from gdbext.elf.except_table import find_landing_pad
+from gdbext.elf.except_table import LandingPad, find_landing_pad, iter_landing_pads
 from gdbext.errors import GdbextError, if_unreadable
 from gdbext.holders.lock_flow import LockFlow
+from gdbext.holders.pairs import Inlined
 from gdbext.inferior.protocol import Target
 from gdbext.record import record
 from gdbext.remembered import remembered
@@ -41,11 +46,15 @@ _EXCEPTION = 0x8000_0EEE_0EEE_0EEE
 class Cleanup:
     """The locks that every path of a landing pad releases before it acquires them, if it does, and the function's call.
 
-    `releases` has the function by the lock's address. `all` are the locks that any path releases.
+    `releases` has the function, or the instruction, by the lock's address. `all` are the locks that any path releases,
+    and `shared` those of a reader. `helpers` are functions that get a lock after an instruction has released it, or has
+    failed to.
     """
 
     releases: Mapping[int, int]
     all: frozenset[int]
+    shared: frozenset[int] = frozenset()
+    helpers: frozenset[int] = frozenset()
 
 
 @dataclass
@@ -74,10 +83,11 @@ class Guards:
     :param arguments: the register with the lock's address, by the address of each function that acquires or releases.
     :param releasing: those of them that only release.
     :param names: the addresses of all of them, by their names.
+    :param dropped: the instructions by which destructors of Rust release locks.
     """
 
     def __init__(self, target: Target, code: Code, flow: LockFlow, arguments: Mapping[int, str],
-                 releasing: frozenset[int], names: Mapping[str, int]) -> None:
+                 releasing: frozenset[int], names: Mapping[str, int], dropped: Inlined | None = None) -> None:
         self._target = target
         self._code = code
         self._cpu = code.cpu
@@ -85,6 +95,10 @@ class Guards:
         self._arguments = arguments
         self._releasing = releasing
         self._names = names
+        self._dropped = dropped
+        # what the paths of the present landing pad have in common
+        self._shared: set[int] = set()
+        self._helpers: set[int] = set()
 
     def continue_with(self, target: Target, code: Code) -> None:
         """Go on with another snapshot of the same files."""
@@ -99,11 +113,11 @@ class Guards:
         :param hides_flags: take flags in memory as unknown, to find out whether the release depends on one.
         """
         table = self._code.exception_table(pc)
-        if table is None or self._name(table.personality) not in _PERSONALITIES:
+        pad = self._landing_pad(table, pc) if table is not None else None
+        if table is None or pad is None or not pad.cleans_up or self._dropped is not None and not self._throws(
+                table, pad, pc):
             return None
-        pad = find_landing_pad(self._target.memory, table.address, table.function, pc)
-        if pad is None or not pad.cleans_up:
-            return None
+        self._shared, self._helpers = set(), set()
         machine = self._cpu.machine(self._target.memory, registers, hides_flags)
         machine.registers[self._cpu.RESULT] = _EXCEPTION
         ends = list(self._ends(_Path(machine, pad.address, 0, {})))
@@ -113,7 +127,36 @@ class Guards:
         for lock, by in ends[0].items():
             if by is not None and all(end.get(lock) is not None for end in ends):
                 releases[lock] = by
-        return Cleanup(releases, frozenset(lock for end in ends for lock, by in end.items() if by is not None))
+        return Cleanup(releases, frozenset(lock for end in ends for lock, by in end.items() if by is not None),
+                       frozenset(self._shared), frozenset(self._helpers))
+
+    def _throws(self, table: ExceptionTable, pad: LandingPad, pc: int) -> bool:
+        """Whether an exception may come out of a call, so that the landing pad is really that of the call.
+
+        LLVM joins the ranges of calls that have the same landing pad, with calls between them that throw nothing. The
+        first call and the last one of each range may throw, and so may others of the same functions.
+        """
+        def calls_of(range_: LandingPad) -> list[Instruction]:
+            return [code[at] for at in sorted(code) if range_.start <= at < range_.end and code[at].kind == "call"]
+
+        found = self._code.function_range(pc)
+        code = self._instructions(*found) if found is not None else {}
+        call = next((each for each in calls_of(pad) if each.address <= pc < each.next_address), None)
+        if call is None:
+            return False
+        throwing = [each for range_ in iter_landing_pads(self._target.memory, table.address, table.function)
+                    for each in [*calls_of(range_)[:1], *calls_of(range_)[-1:]]]
+        callee = _callee(call)
+        return call in throwing or callee is not None and callee in map(_callee, throwing)
+    def _landing_pad(self, table: ExceptionTable, pc: int) -> LandingPad | None:
+        name = self._name(table.personality)
+        # debug information of Rust has the name with its path
+        if name is None or name.rpartition("::")[2] not in _PERSONALITIES:
+            # that of Rust is a part of each program, and has no name in a stripped one
+            is_own = self._code.module(table.personality) is self._code.module(pc)
+            if self._dropped is None or name is not None or not is_own:
+                return None
+        return find_landing_pad(self._target.memory, table.address, table.function, pc)
 
     def _ends(self, first: _Path) -> Iterator[Mapping[int, int | None]]:
         """What each path has done when it continues with the exception, or handles it."""
@@ -147,9 +190,33 @@ class Guards:
         elif instruction.kind in ("trap", "undefined") or not instruction.falls_through:
             raise _Aborted
         else:
+            if self._dropped is not None:
+                self._exchange(path, instruction, self._dropped)
             path.machine.step(instruction)
             path.at = instruction.next_address
         return None
+
+    def _exchange(self, path: _Path, instruction: Instruction, dropped: Inlined) -> None:
+        """Note that an instruction releases a lock, or may acquire it."""
+        exchange = instruction.exchange
+        if exchange is None or exchange.size != dropped.size or exchange.kind == "computes":
+            return
+        registers = path.machine.registers
+        address = exchange.operand.address(registers, instruction.next_address)
+        stored = registers.get(exchange.stored) if exchange.stored is not None else exchange.added
+        mask = (1 << 8 * exchange.size) - 1
+        by: int | None = None
+        if exchange.kind == "adds":
+            if address is None or stored is None or -stored & mask not in dropped.subtracted:
+                return  # a count of references
+            by = instruction.address
+            if -stored & mask not in dropped.acquired:
+                self._shared.add(address)
+        elif address is None:
+            raise _Unknown("an instruction may acquire any lock")
+        elif stored is not None and not stored & mask:
+            by = instruction.address
+        path.first.setdefault(address, by)
 
     def _jump(self, path: _Path, instruction: Instruction) -> _Path | None:
         is_taken = path.machine.is_taken(instruction)
@@ -192,7 +259,10 @@ class Guards:
             raise _Aborted
         if called is None:
             raise _Unknown("the target of a call is not known")
-        if called in self._arguments:
+        if self._dropped is not None and argument in path.first:
+            self._helpers.add(called)
+            machine.skip_call()
+        elif called in self._arguments:
             lock = machine.registers.get(self._arguments[called])
             if lock is None:
                 raise _Unknown("the lock is not known")
@@ -269,6 +339,13 @@ class Guards:
     @remembered
     def _instructions(self, start: int, end: int) -> Mapping[int, Instruction]:
         return {each.address: each for each in self._flow.instructions(start, end)}
+
+
+def _callee(call: Instruction) -> object:
+    """The function that a call calls, or the slot with its address; None for a call through a register."""
+    memory = call.memory
+    place = memory.simple(call.next_address) if memory is not None else None
+    return call.call_target if memory is None else place if place is not None and place[0] is None else None
 
 
 class _Resumed(Exception):

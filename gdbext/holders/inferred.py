@@ -17,7 +17,7 @@ from gdbext.holders.known_code import KnownCode
 from gdbext.holders.pairs import PAIRS
 from gdbext.inferior.protocol import Module, Target
 from gdbext.model import DERIVED, INFERRED, SHARED
-from gdbext.model.kinds import FAST_RLOCK, THREAD_EXIT, id_of_lock
+from gdbext.model.kinds import FAST_RLOCK, FUTEX, THREAD_EXIT, id_of_lock
 from gdbext.model.reasons import Reason, because, joined, parts
 from gdbext.runtimes.names import public_name
 from gdbext.threads.code import Code
@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 
 #: Most innermost frames of a loop that waits for a spin lock.
 _LOOP = 3
+#: What a thread waits for while it does not hold a lock whose guard exists; or it is not known what it waits for.
+_GIVES_BACK = frozenset((FUTEX, "parking-lot-condvar", "rust-condvar"))
 #: Most functions that are named in which candidates have acquired a lock.
 _MAX_TAKERS = 4
 
@@ -51,7 +53,7 @@ class HolderFinder:
     """Finds holders in the way that a lock's `find_holders` names."""
 
     def __init__(self, target: Target, code: Code, threads: Threads, sites: Sites, library: Sequence[Module],
-                 locks: Iterable[SeenLock], waits: Mapping[int, str], known_code: KnownCode) -> None:
+                 locks: Iterable[SeenLock], waits: Mapping[int, SeenLock], known_code: KnownCode) -> None:
         self._memory = target.memory
         self._target = target
         self._library = library
@@ -106,13 +108,23 @@ class HolderFinder:
         """The threads whose machine code proves that they hold a lock."""
         if lock.kind not in PAIRS:
             return {}
+        is_shared = lock.find_holders == READERS
         only = self._only_lock(lock, waiters)
         namespaces = (self._proven.namespace_of(lock.kind, self._threads[number].native(self._code))
                       for number in waiters)
         namespace = next(filter(None, namespaces), None)
-        found = {seen.number: self._proven.find(seen, lock.kind, lock.address, only, seen.number in waiters, namespace)
+        found = {seen.number: self._proven.find(seen, lock.kind, lock.address, only, seen.number in waiters, namespace,
+                                                None if self._may_have_given_back(seen.number, lock) else is_shared)
                  for seen in self._threads if seen.unavailable is None}
         return {number: proof for number, proof in found.items() if proof is not None}
+
+    def _may_have_given_back(self, number: int, lock: SeenLock) -> bool:
+        """Whether a thread may have released a lock of Rust for a while, although its guard still exists.
+
+        That is so while it waits for a condition variable, shortly before, and until it has acquired the lock again.
+        """
+        waits_for = self._waits.get(number)
+        return waits_for is None or waits_for.kind in _GIVES_BACK or waits_for.id == lock.id
 
     def _only_lock(self, lock: SeenLock, waiters: Collection[int]) -> str | None:
         """The library whose only lock, which no argument points to, the waiting threads have requested."""
@@ -138,7 +150,7 @@ class HolderFinder:
 
     def waiting_for(self, ids: Collection[str]) -> Collection[int]:
         """The threads that wait for locks with some ids."""
-        return [number for number, lock in self._waits.items() if lock in ids]
+        return [number for number, lock in self._waits.items() if lock.id in ids]
 
     def _one_inside(self, lock: SeenLock, inside: Collection[int], where: str) -> SeenLock:
         """The lock with the thread that is inside code for which only one thread can hold the lock."""
@@ -180,7 +192,7 @@ class HolderFinder:
         """
         ends = {id_of_lock(THREAD_EXIT, self._threads[number].pthread) for number in waiters}
         others = tuple(seen.number for seen in self._threads if seen.number not in waiters
-                       and self._waits.get(seen.number) not in ends)
+                       and (seen.number not in self._waits or self._waits[seen.number].id not in ends))
         if self._threads.all_available and len(others) == lock.count:
             return _inferred(lock, others, because("as-many-others", missing=lock.count))
         mentioning = self._mentions.threads_with(lock.address) - set(waiters)

@@ -205,7 +205,7 @@ class InstructionEffects:
         lock = self._address(exchange.operand, instruction, state)
         is_free = self._acquires_free(exchange, inlined, instruction.address, state)
         acquires = is_free or self._acquires_more(exchange, inlined, instruction, state)
-        if not (acquires and lock is not None) and self._may_release(exchange, inlined, state):
+        if not (acquires and lock is not None) and self._may_release(exchange, inlined, instruction.address, state):
             self._release_lock(lock, state)
         state.store(lock, exchange.size, None)
         result = state.fresh(instruction.address, exchange.old) if exchange.old is not None else None
@@ -224,12 +224,7 @@ class InstructionEffects:
         """Whether an exchange acquires a lock that is free."""
         if exchange.kind not in ("exchanges", "compares"):
             return False
-        stored = self._constant(exchange.stored, exchange.size, state)
-        if stored is None and exchange.part is not None:
-            # a move into a part of a register, which leaves the rest of it unknown
-            before = self._before(address)
-            origin = state.cpu.origin(before, len(before), exchange.part)
-            stored = origin.value if origin is not None and origin.kind == "constant" and origin.certain else None
+        stored = self._stored(exchange, address, state)
         return stored in inlined.acquired and (
             exchange.kind == "exchanges" or self._constant(exchange.old, exchange.size, state) == 0)
 
@@ -243,9 +238,20 @@ class InstructionEffects:
         return made is not None and (made.added in inlined.added and not made.ones or any(
             made.ones & bits == bits for bits in inlined.added if bits & bits - 1))
 
-    def _may_release(self, exchange: Exchange, inlined: Inlined, state: State) -> bool:
+    def _stored(self, exchange: Exchange, address: int, state: State) -> int | None:
+        """The value that an exchange stores, if it is constant."""
+        stored = self._constant(exchange.stored, exchange.size, state)
+        if stored is None and exchange.part is not None:
+            # a move into a part of a register, which leaves the rest of it unknown
+            before = self._before(address)
+            origin = state.cpu.origin(before, len(before), exchange.part)
+            stored = origin.value if origin is not None and origin.kind == "constant" and origin.certain else None
+        return stored
+
+    def _may_release(self, exchange: Exchange, inlined: Inlined, address: int, state: State) -> bool:
         if exchange.kind != "adds":
-            return exchange.kind in inlined.releases
+            return exchange.kind in inlined.releases and (
+                not inlined.zero_frees or self._stored(exchange, address, state) == 0)
         added = exchange.added if exchange.added is not None else self._constant(exchange.stored, exchange.size, state)
         mask = (1 << 8 * exchange.size) - 1
         return "adds" in inlined.releases and (added is None or -added & mask in inlined.subtracted)

@@ -31,6 +31,8 @@ class Value(NamedTuple):
 
 
 CONSTANT: Base = ("constant",)
+#: Most locks that are known to be released.
+_MAX_FREED = 16
 #: The base of the only lock of a library, to which no argument points: `ONLY` and the library's path.
 ONLY = "only"
 #: Locks, each with the addresses that it cannot have; see `State`.
@@ -71,8 +73,8 @@ class State:
 
     `called` are the functions that were called on some path and have returned, with None for one that is not known.
 
-    `attempts` are the locks whose acquisition may have failed, by the base of the result. `freed` are the addresses of
-    other locks that may have been released since the function's entry, None if any lock may have been. `taken` are the
+    `attempts` are the locks whose acquisition may have failed, by the base of the result. `freed` are other
+    locks that may have been released since the function's entry, None if any lock may have been. `taken` are the
     locks that may have been acquired on some path.
 
     Copies of an address that are not tracked exactly: `copies` are what the unknown values with a base may be, and
@@ -84,7 +86,7 @@ class State:
     """
 
     def __init__(self, cpu: Architecture, values: dict[Place, Value], bases: set[Base], held: Held | None = None,
-                 is_zero: bool | None = None, freed: frozenset[int] | None = None) -> None:
+                 is_zero: bool | None = None, freed: frozenset[Value] | None = None) -> None:
         self.cpu = cpu
         self.bases = bases
         self.frame = ("entry", cpu.STACK_POINTER)
@@ -148,6 +150,8 @@ class State:
         if self.bases.isdisjoint(bases):
             self.bases.update(bases)
             return  # as an instruction does that is followed for the first time
+        if self.freed is not None and any(lock.base in bases for lock in self.freed):
+            self.freed = None
         self.values = {place: value for place, value in self.values.items()
                        if value.base not in bases and not (isinstance(place, Value) and place.base in bases)}
         self.held = {lock: released for lock, released in self.held.items() if lock.base not in bases}
@@ -206,7 +210,7 @@ class State:
             self.attempts = {base: attempt for base, attempt in self.attempts.items() if attempt[0] != lock}
             return
         if self.freed is not None:
-            self.freed = self.freed | {lock.offset} if lock.base == CONSTANT else None
+            self.freed = self.freed | {lock} if len(self.freed) < _MAX_FREED else None
         if lock.base == CONSTANT:
             self.held = {known: released if known.base == CONSTANT else released | {lock.offset}
                          for known, released in self.held.items()}

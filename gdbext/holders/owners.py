@@ -48,7 +48,7 @@ def holder_context(context: Context, gone: GoneOwners, locks: Collection[SeenLoc
     """
     waited = {number: wait.lock for number, wait in waits.items() if wait.lock is not None}
     finder = HolderFinder(context.target, context.code, context.threads, context.sites, context.library.modules, locks,
-                          {number: lock.id for number, lock in waited.items()}, known_code)
+                          waited, known_code)
     return HolderContext(
         context, waited, gone,
         PythonFrames(context.threads, context.python_locks, [lock for lock in locks if lock.python is not None]),

@@ -45,7 +45,8 @@ class Inlined:
     The lock's word has `size` bytes and is 0 while the lock is free. An exchange of 0 for one of `acquired` acquires
     it, and so does a comparison that succeeds and stores the compared value plus one of `added`, or with all bits of
     one of them set. Any other exchange of one of the kinds in `releases` may release it, but an addition of a constant
-    only if that is one of `subtracted`. A word that `is_bool` is 0 or 1.
+    only if that is one of `subtracted`. A word that `is_bool` is 0 or 1. With `zero_frees`, an exchange or a comparison
+    releases it only if it stores the constant 0.
     """
 
     size: int
@@ -54,6 +55,7 @@ class Inlined:
     added: frozenset[int] = frozenset()
     subtracted: frozenset[int] = frozenset()
     is_bool: bool = False
+    zero_frees: bool = False
 
     @property
     def may_acquire(self) -> bool:
@@ -78,7 +80,8 @@ class Pairs:
     the inline namespace of the library's release, which the names in the row lack. If `others_release`, any thread may
     release a lock that one has acquired: the thread is only a candidate, and only if the function that has acquired the
     lock also releases it. The file that exports the functions of `waits` calls code of the program, which may release
-    any lock. Only the functions of `waits` do not: they wait for a lock, or wake a thread that does.
+    any lock. Only the functions of `waits` do not: they wait for a lock, or wake a thread that does. If `dropped`, it
+    is a lock of Rust: the destructor of a guard releases it by one of `inlined`.
     """
 
     acquires: tuple[Call, ...] = ()
@@ -90,6 +93,7 @@ class Pairs:
     versioned: re.Pattern[str] | None = None
     others_release: bool = False
     waits: tuple[Call, ...] = ()
+    dropped: bool = False
 
 
 def _calls(names: str, succeeds: Success = "always", argument: int | None = 0) -> tuple[Call, ...]:
@@ -193,11 +197,18 @@ PAIRS: Final[Mapping[LockKind, Pairs]] = {
         + _calls("GOMP_critical_end", argument=None)),
     # Rust 1.62 to 1.95 library/std/src/sys/sync/mutex/futex.rs: 1 is locked, 2 is locked with waiting threads.
     # It is released by an exchange for 0 only
-    "rust-mutex": Pairs(inlined=Inlined(4, frozenset((1, 2)), frozenset(("exchanges",)))),
+    "rust-mutex": Pairs(inlined=Inlined(4, frozenset((1, 2)), frozenset(("exchanges",))), dropped=True),
     # the same releases, rwlock/futex.rs: the number of readers in 30 bits, all of them set for a writer, and above it
     # what waits
     "rust-rwlock": Pairs(inlined=Inlined(4, frozenset((_WRITER,)), frozenset(("adds", "computes")),
-                                         frozenset((1, _WRITER)), frozenset((1, _WRITER)))),
+                                         frozenset((1, _WRITER)), frozenset((1, _WRITER))), dropped=True),
+    # parking_lot 0.12.1 src/raw_mutex.rs, raw_rwlock.rs: a byte that is 1, and a word that counts readers from bit 4
+    # on. A destructor exchanges the value of a lock that nobody waits for, and otherwise calls a function. Bit 2 is
+    # that of an upgradable reader, whose release depends on the value
+    "parking-lot-mutex": Pairs(inlined=Inlined(1, frozenset(), frozenset(("compares",)), zero_frees=True),
+                               dropped=True),
+    "parking-lot-rwlock": Pairs(inlined=Inlined(8, frozenset(), frozenset(("compares", "adds")),
+                                                subtracted=frozenset((16, 16 | 4)), zero_frees=True), dropped=True),
     # oneTBB 2021.5 to 2023.1 include/oneapi/tbb/mutex.h: both are exchanges
     "tbb-mutex": Pairs(inlined=Inlined(1, frozenset((1,)), frozenset(("exchanges",)), is_bool=True),
                        waits=_calls("_ZN3tbb6detail2r115wait_on_addressEPvRNS0_2d113delegate_baseEm "

@@ -26,7 +26,7 @@ from gdbext.inferior.protocol import Module, Target
 from gdbext.model.kinds import LockKind
 from gdbext.record import record
 from gdbext.remembered import remembered
-from gdbext.runtimes.names import in_inline_namespace, public_name, without_parameters
+from gdbext.runtimes.names import in_inline_namespace, public_name, rust_name, without_parameters
 from gdbext.threads.code import Code
 from gdbext.threads.function_code import iter_branches
 from gdbext.threads.site import MAX_DEPTH
@@ -34,6 +34,8 @@ from gdbext.threads.threads import SeenThread
 
 #: Most frames of one thread that are examined, and the largest table of a module's links, in bytes.
 _MAX_FRAMES, _MAX_LINKS = 256, 1 << 20
+#: The names of functions of parking_lot.
+_WAITING = ("parking_lot::", "parking_lot_core::", "<parking_lot::", "<parking_lot_core::")
 #: The sections with a module's links.
 _LINKS = (".got", ".got.plt")
 #: Most frames of a function that acquires a lock.
@@ -80,6 +82,7 @@ class _Functions:
     releasing: Mapping[int, Call]
     others_release: bool
     waiting: frozenset[int]
+    dropped: bool
 
     @property
     def are_inlined(self) -> bool:
@@ -122,11 +125,12 @@ class ProvenHolders:
         self._known: dict[tuple[int, int], Mapping[str, int] | None] = {}
 
     def find(self, seen: SeenThread, kind: LockKind, address: int, only: str | None = None,
-             is_waiting: bool = False, namespace: str | None = None) -> Proof | None:
+             is_waiting: bool = False, namespace: str | None = None, is_shared: bool | None = None) -> Proof | None:
         """The frame of a thread which proves that the thread holds the lock at an address; None if there is none.
 
         :param is_waiting: the thread waits for this lock. Its guards prove nothing: one may be about to acquire it.
         :param only: for a lock that is the only one of its library, the path of that library.
+        :param is_shared: whether readers hold the lock; None if the guards of the thread prove nothing.
         :param namespace: the inline namespace of the library; see `namespace_of`.
         """
         functions = self._functions(kind, namespace) if kind in PAIRS else None
@@ -134,18 +138,21 @@ class ProvenHolders:
             return None
         native = seen.native(self._code)
         for index in self._possible_frames(functions, seen, address, only):
+            if functions.dropped and self._drop_releases(functions, seen, index, address, is_shared):
+                return self._proof(native, index, None, True)
             call = self._frame_holds(functions, seen, index, address, only)
             guard = self._guard_holds(functions, seen, index, address) if call is None and not is_waiting else None
             if call is not None or guard is not None:
                 # examined last, because the code of every inner frame is analysed for it
-                if any(self._may_have_released(functions, native, inner, address) for inner in range(index)):
+                if any(self._may_have_released(functions, seen, inner, address) for inner in range(index)):
                     return None
-                pc = native[index][0]
-                module = self._code.module(pc)
-                symbol = self._code.symbol(pc, index).function
-                return Proof(public_name(symbol) if symbol else None, module.name if module is not None else "",
-                             self._called_by_name(functions, call or guard), guard is not None)
+                return self._proof(native, index, self._called_by_name(functions, call or guard), guard is not None)
         return None
+
+    def _proof(self, native: Sequence[tuple[int, int]], index: int, call: str | None, by_guard: bool) -> Proof:
+        pc = native[index][0]
+        module, symbol = self._code.module(pc), self._code.symbol(pc, index).function
+        return Proof(public_name(symbol) if symbol else None, module.name if module is not None else "", call, by_guard)
 
     def _possible_frames(self, functions: _Functions, seen: SeenThread, address: int,
                          only: str | None) -> Collection[int]:
@@ -251,7 +258,7 @@ class ProvenHolders:
         own, acquiring, releasing, running, suspending, waiting = (
             self._addresses(calls, namespace) for calls in (
                 row.acquires, row.acquires + row.may_acquire, row.releases, row.runs, row.suspends, row.waits))
-        if not acquiring and not running and (row.inlined is None or not row.inlined.may_acquire):
+        if not (acquiring or running or row.dropped or row.inlined is not None and row.inlined.may_acquire):
             return None
         effects = dict.fromkeys(suspending, Effect(suspends=True))
         only: dict[int, str] = {}
@@ -273,11 +280,12 @@ class ProvenHolders:
         arguments = {address: self._code.cpu.ARGUMENTS[call.argument]
                      for address, (call, _) in all_calls.items() if call.argument is not None}
         guards = Guards(self._target, self._code, flow, arguments, frozenset(releasing),
-                        {call.name: address for address, (call, _) in all_calls.items()})
+                        {call.name: address for address, (call, _) in all_calls.items()},
+                        row.inlined if row.dropped else None)
         return _Functions(
             frozenset((*own, *ending, *parts)), flow, {address: call for address, (call, _) in acquiring.items()},
             ending, parts, only, guards, {address: call for address, (call, _) in releasing.items()},
-            row.others_release, frozenset(waiting))
+            row.others_release, frozenset(waiting), row.dropped)
 
     def _interpreters(self) -> list[Module]:
         """The files with an interpreter, whose compiled code has no locks of other languages."""
@@ -390,6 +398,25 @@ class ProvenHolders:
             return functions.releasing[cleanup.releases[address]].name
         return None
 
+    def _drop_releases(self, functions: _Functions, seen: SeenThread, index: int, address: int,
+                       is_shared: bool | None) -> bool:
+        """Whether a destructor of a frame would release a lock of Rust, which no inner frame has given back."""
+        if not index or is_shared is None:
+            return False
+        native = seen.native(self._code)
+        cleanup = functions.guards.find_cleanup(native[index][0] - 1, self._registers(seen, index))
+        if cleanup is None or address not in cleanup.releases or (address in cleanup.shared) != is_shared:
+            return False
+        callee = self._code.function_range(native[index - 1][0] - (index > 1))
+        return callee is not None and callee[0] not in cleanup.helpers and not any(
+            self._may_have_released(functions, seen, inner, address)
+            for inner in range(index) if not self._is_wait(native, inner))
+
+    def _is_wait(self, native: Sequence[tuple[int, int]], index: int) -> bool:
+        """Whether a frame is of a function of parking_lot, in which the thread waits for another lock."""
+        name = self._code.symbol(native[index][0], index).function
+        return name is not None and (rust_name(name) or name).startswith(_WAITING)
+
     def _name(self, functions: _Functions, called: int | None) -> str:
         if called is None:
             return "?"
@@ -432,9 +459,9 @@ class ProvenHolders:
         effect = functions.flow.effect_of_call(called)
         return bool(effect.releases) or effect.releases_unknown
 
-    def _may_have_released(self, functions: _Functions, native: Sequence[tuple[int, int]], index: int,
-                           address: int) -> bool:
+    def _may_have_released(self, functions: _Functions, seen: SeenThread, index: int, address: int) -> bool:
         """Whether a frame may have released a lock that a caller has acquired."""
+        native = seen.native(self._code)
         pc = native[index][0] - (index > 0)
         if functions.flow.calls_back(pc):
             return not self._only_waits(functions, native, index)
@@ -455,7 +482,11 @@ class ProvenHolders:
         if not functions.flow.may_call(functions.ending, start):
             return False
         state = functions.flow.held_at(pc, entered)
-        return state is None or state.freed is None or address in state.freed
+        if state is None or state.freed is None:
+            return True
+        registers = self._registers(seen, index) if state.freed else {}
+        return any(recompute(self._target, self._code, lock, state, registers) in (address, None)
+                   for lock in state.freed)
 
     def _only_waits(self, functions: _Functions, native: Sequence[tuple[int, int]], index: int) -> bool:
         """Whether a frame in a file whose functions call code of the program is of one that only waits for a lock."""

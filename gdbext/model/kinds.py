@@ -169,10 +169,12 @@ KINDS: Mapping[LockKind, Kind] = {
     "qt-call": Kind(
         "derived: the thread that has the event of the call in its queue; inferred: the thread that handles it",
         name="blocking queued call", held="to be run by", holds="is to run", own_threads_only=True),
-    "parking-lot-mutex": Kind("not recorded: candidates only", name="parking_lot Mutex", own_threads_only=True),
-    "parking-lot-rwlock": Kind(
-        "not recorded, readers are counted: candidates only", name="parking_lot RwLock", has_readers=True,
+    "parking-lot-mutex": Kind(
+        "derived where a guard in a frame of a thread proves it, candidates otherwise", name="parking_lot Mutex",
         own_threads_only=True),
+    "parking-lot-rwlock": Kind(
+        "not recorded, readers are counted: derived where a guard in a frame of a thread proves it, candidates "
+        "otherwise", name="parking_lot RwLock", has_readers=True, own_threads_only=True),
     "parking-lot-condvar": Kind(
         "none: any thread may notify it", name="parking_lot Condvar", wait_for="any", no_owner="condvar-has-no-owner",
         is_event=True, own_threads_only=True),

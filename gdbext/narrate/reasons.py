@@ -314,7 +314,7 @@ _WORDINGS: Mapping[ReasonCode, Wording] = {
     "foreign-owner": "its owner has TID {tid}, which is not a thread of this process; the lock is shared",
     "guard-in-frame": lambda function, module, call: (
         f"{f'{function}() in {module}' if function else f'code in {module}'} has acquired it, and a guard object in "
-        f"its frame will release it with {call}()"),
+        f"its frame will release it{f' with {call}()' if call else ''}"),
     "in-locker-block": "inside a `with` block of a locker that has the lock",
     "maybe-inside": lambda where: f"threads that may be inside {_PLACES[where]}",
     "maybe-not-arrived": lambda missing: f"{_has(missing)} not arrived; which ones is not recorded",

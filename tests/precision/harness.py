@@ -24,6 +24,7 @@ flags      compiler flags
 builds     of a C++ or Rust program: further compiler flags, separated by spaces, of each of its builds; if the first
            word is ``clang``, it is compiled by clang and not by gcc
 long       further builds, for a long run
+crates     of a Rust program: the crates that it needs, as cargo has them
 library    a library that it is linked with, by its name in tests/support/debian_packages.py
 
 It prints one JSON line, `{"pid": 1, "threads": {ROLE: NUMBER}}`, when its threads are started; a process that is to be
@@ -56,7 +57,7 @@ from typing import Any
 from gdbext.commands.base import Result
 from gdbext.commands.py_deadlocks import COMMAND
 from gdbext.schema.write import document
-from tests.support import clang, combinations, debian_packages, differential, gdb_session, interpreters, samples
+from tests.support import clang, combinations, crates, debian_packages, differential, gdb_session, interpreters, samples
 from tests.support.samples import PATIENCE, wait_until
 
 Json = dict[str, Any]
@@ -83,7 +84,7 @@ STILL = 0.5
 PAUSE = 0.01
 
 _KEYS = {"expect", "edges", "greenlets", "behind", "waits", "standstill", "silent", "core", "packages", "pythons",
-         "flags", "extension", "library", "builds", "long"}
+         "flags", "extension", "library", "crates", "builds", "long"}
 #: The first word of a build by clang.
 _CLANG = "clang"
 _CXX_FLAGS = ("-x", "c++", "-O1", "-g", "-std=c++20", "-Wall", "-Wextra", "-pthread")
@@ -107,6 +108,7 @@ class Program:
     flags: tuple[str, ...]
     extension: str | None
     library: str | None
+    crates: tuple[str, ...]
 
     @property
     def name(self) -> str:
@@ -154,6 +156,7 @@ class Program:
             tuple(data.get("flags", ())),
             data.get("extension"),
             data.get("library"),
+            tuple(data.get("crates", ())),
         )
 
 
@@ -290,7 +293,7 @@ def _command(program: Program, python: str) -> tuple[list[str], dict[str, str], 
     if python.startswith(NATIVE):
         build = python[len(NATIVE):].split()
         if program.path.suffix == ".rs":
-            binary = _compile_rust(program.name, program.path, (*program.flags, *build))
+            binary = _compile_rust(program.name, program.path, (*program.flags, *build), program.crates)
             return [str(binary)], environment, "-Cstrip=symbols" not in build
         compiler = clang.command() if build[:1] == [_CLANG] else ()
         build = build[1:] if compiler else build
@@ -332,13 +335,16 @@ def _compile(name: str, source: Path, flags: tuple[str, ...], options: tuple[str
                             compiler=compiler)
 
 
-def _compile_rust(name: str, source: Path, flags: tuple[str, ...]) -> Path:
+def _compile_rust(name: str, source: Path, flags: tuple[str, ...], needed: tuple[str, ...] = ()) -> Path:
     if shutil.which("rustc") is None:
         interpreters.do_without("rustc", "rustc is not installed")
     # as for C++
-    scene = zlib.crc32((PROGRAMS / "scene.rs").read_bytes())
-    return samples.compiled(name, os.path.relpath(source, samples.SOURCES),
-                            ("--edition=2021", f"--cfg=scene_{scene}", *flags), strip=False)
+    scene = zlib.crc32(b"".join(path.read_bytes() for path in sorted(PROGRAMS.glob("*.rs"))))
+    flags = f"--cfg=scene_{scene}", *flags
+    from_samples = os.path.relpath(source, samples.SOURCES)
+    if needed:
+        return crates.build(from_samples, needed, stripped="-Cstrip=symbols" in flags, flags=flags)
+    return samples.compiled(name, from_samples, ("--edition=2021", *flags), strip=False)
 
 
 def _with_packages(program: Program, python: str, base: Path) -> Path:

@@ -1,10 +1,11 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 
-from gdbext.elf.except_table import LandingPad, find_landing_pad
+from gdbext.elf.except_table import LandingPad, find_landing_pad, iter_landing_pads
 from gdbext.errors import CorruptStructure, GdbextError, MemoryUnreadable
 from tests.support.fake_memory import FakeMemory
 
@@ -19,22 +20,31 @@ def find(offset: int, data: bytes = DATA) -> LandingPad | None:
     return find_landing_pad(FakeMemory({TABLE: data + bytes(64)}), TABLE, FUNCTION, FUNCTION + offset)
 
 
-@pytest.mark.parametrize(("offset", "pad"), [
-    (0x08, None), (0x10, LandingPad(FUNCTION + 0x60, True)), (0x17, LandingPad(FUNCTION + 0x60, True)), (0x18, None),
-    (0x20, LandingPad(FUNCTION + 0x70, False)), (0x30, LandingPad(FUNCTION + 0x78, True)), (0x80, None)])
-def test_landing_pad_of_a_call(offset: int, pad: LandingPad | None) -> None:
+def pad(offset: int, start: int, cleans_up: bool = True) -> LandingPad:
+    return LandingPad(FUNCTION + offset, FUNCTION + start, FUNCTION + start + 8, cleans_up)
+
+
+@pytest.mark.parametrize(("offset", "expected"), [
+    (0x08, None), (0x10, pad(0x60, 0x10)), (0x17, pad(0x60, 0x10)), (0x18, None),
+    (0x20, pad(0x70, 0x20, False)), (0x30, pad(0x78, 0x30)), (0x80, None)])
+def test_landing_pad_of_a_call(offset: int, expected: LandingPad | None) -> None:
     """The actions are: none; a handler; and a handler with a cleanup after it."""
-    assert find(offset) == pad
+    assert find(offset) == expected
+
+
+def test_landing_pads_of_a_function() -> None:
+    assert [*iter_landing_pads(FakeMemory({TABLE: DATA + bytes(64)}), TABLE, FUNCTION)] == [
+        pad(0x60, 0x10), pad(0x70, 0x20, False), pad(0x78, 0x30)]
 
 
 def test_landing_pads_may_have_a_base_of_their_own() -> None:
     data = b"\x00" + (0x50_0000).to_bytes(8, "little") + b"\xff\x01" + bytes([len(CALLS)]) + CALLS + ACTIONS
-    assert find(0x10, data) == LandingPad(0x50_0060, True)
+    assert find(0x10, data) == replace(pad(0, 0x10), address=0x50_0060)
 
 
 def test_calls_may_have_words_of_four_bytes() -> None:
     words = b"".join(value.to_bytes(4, "little") for value in (0x10, 8, 0x60)) + b"\0"
-    assert find(0x10, b"\xff\x9b\x10\x03" + bytes([len(words)]) + words) == LandingPad(FUNCTION + 0x60, True)
+    assert find(0x10, b"\xff\x9b\x10\x03" + bytes([len(words)]) + words) == pad(0x60, 0x10)
 
 
 def test_actions_that_do_not_end_raise() -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import cast
 
 import pytest
@@ -10,6 +11,7 @@ from gdbext.arch.protocol import ExceptionTable
 from gdbext.holders.guards import Cleanup, Guards
 from gdbext.holders.lock_flow import LockFlow
 from gdbext.holders.lock_state import Effect, entry
+from gdbext.holders.pairs import Inlined
 from gdbext.inferior.address_space import AddressSpace
 from gdbext.inferior.protocol import Module, Section, Symbol, Target
 from gdbext.threads.code import Code
@@ -27,16 +29,19 @@ RESUME = "mov %rbx,%rdi\ncall resume"
 class Frame:
     """A frame whose call has a landing pad of the given lines; the other functions are called by it."""
 
-    def __init__(self, pad: str, actions: bytes = b"\0", personality: str = "__gxx_personality_v0",
-                 **functions: str) -> None:
-        # one call site: the first 16 bytes, whose landing pad is at +8
-        head = b"\xff\xff\x01\x04" + b"\0\x10\x08" + actions[:1] + actions[1:]
+    def __init__(self, pad: str, actions: bytes = b"\0", personality: str | None = "__gxx_personality_v0",
+                 dropped: Inlined | None = None, calls: Sequence[str] = ("call other",), **functions: str) -> None:
+        # one range of calls, whose landing pad comes after it
+        head = b"\xff\xff\x01\x04" + bytes((0, STEP * len(calls), STEP * len(calls))) + actions
         self.memory = FakeMemory({TEXT: b"\x90" * 0x4000, TABLE: head + bytes(32), STACK: bytes(0x200),
                                   PERSONALITY: b"\x90" * 16})
         self.personality = personality
-        self.lines: dict[int, str] = {TEXT: "call other"}
+        self.personality_at = PERSONALITY
+        self.dropped = dropped
+        self.lines: dict[int, str] = {}
         self.starts = {name: TEXT + SIZE * (i + 1) for i, name in enumerate(functions)}
-        for start, text in [(TEXT + STEP, pad), *zip(self.starts.values(), functions.values())]:
+        code = "\n".join([*calls, pad])
+        for start, text in [(TEXT, code), *zip(self.starts.values(), functions.values())]:
             lines = [line.strip() for line in text.splitlines() if line.strip()]
             labels = {line.partition(": ")[0]: start + STEP * i for i, line in enumerate(lines) if ": " in line}
             for i, line in enumerate(lines):
@@ -69,20 +74,20 @@ class Frame:
         return address % SIZE == 0
 
     def symbol(self, address: int, index: int = 0) -> Symbol:
-        return Symbol(self.personality if address == PERSONALITY else None)
+        return Symbol(self.personality if address == self.personality_at else None)
 
     def exception_table(self, pc: int) -> ExceptionTable | None:
-        return ExceptionTable(TABLE, PERSONALITY, TEXT)
+        return ExceptionTable(TABLE, self.personality_at, TEXT)
 
     def disassemble(self, low: int, high: int) -> list[tuple[int, int, str]]:
         found = [(at, STEP, self.lines[at]) for at in range(low, high, STEP) if at in self.lines]
         return found or [(low, STEP, "ret")]
 
-    def cleanup(self, hides_flags: bool = False, **registers: int) -> Cleanup | None:
+    def cleanup(self, hides_flags: bool = False, call: int = 0, **registers: int) -> Cleanup | None:
         target, code = cast(Target, self), cast(Code, self)
         guards = Guards(target, code, LockFlow(target, code, EFFECTS), dict.fromkeys(EFFECTS, "rdi"),
-                        frozenset({NAMES["release"]}), {})
-        return guards.find_cleanup(TEXT + 4, {"rsp": STACK, "rbp": LOCK, **registers}, hides_flags)
+                        frozenset({NAMES["release"]}), {}, self.dropped)
+        return guards.find_cleanup(TEXT + STEP * call + 4, {"rsp": STACK, "rbp": LOCK, **registers}, hides_flags)
 
     def released(self, hides_flags: bool = False, **registers: int) -> set[int]:
         cleanup = self.cleanup(hides_flags, **registers)
@@ -172,3 +177,83 @@ def test_destructor_in_a_function_of_its_own_is_followed() -> None:
 ], ids=["unknown call", "unknown lock", "endless", "returns"])
 def test_path_that_cannot_be_followed_proves_nothing(pad: str) -> None:
     assert Frame(pad).cleanup() is None
+
+
+BYTE = Inlined(1, frozenset(), frozenset(("compares",)))
+COUNT = Inlined(8, frozenset(), frozenset(("compares", "adds")), subtracted=frozenset((16,)))
+#: As the destructor of a guard of parking_lot: a function is called if threads wait for the lock.
+DROPPED = """
+    mov %rax,%rbx
+    xor %ecx,%ecx
+    mov $0x1,%eax
+    lock cmpxchg %cl,(%rbp)
+    jne slow
+    end: mov %rbx,%rdi
+    call resume
+    slow: mov %rbp,%rdi
+    call other
+    jmp end
+"""
+RELOCKED = DROPPED.replace("xor %ecx,%ecx", "mov $0x1,%ecx\nxor %eax,%eax\nlock cmpxchg %cl,(%rbp)\nxor %ecx,%ecx")
+
+
+def frame_of_rust(pad: str, dropped: Inlined | None = BYTE, calls: Sequence[str] = ("call other",)) -> Frame:
+    frame = Frame(pad, personality="rust_eh_personality", dropped=dropped, calls=calls)
+    frame.memory.map(LOCK, bytes(0x40))
+    return frame
+
+
+def test_guard_of_rust_is_destroyed_by_an_atomic_instruction() -> None:
+    cleanup = frame_of_rust(DROPPED).cleanup()
+    assert cleanup == Cleanup({LOCK: TEXT + STEP * 4}, frozenset({LOCK}), helpers=frozenset({NAMES["other"]}))
+    assert not frame_of_rust(DROPPED, None).released()
+
+
+def test_lock_that_the_landing_pad_acquires_again_was_given_back() -> None:
+    cleanup = frame_of_rust(RELOCKED).cleanup()
+    assert cleanup is not None
+    assert (cleanup.releases, cleanup.all) == ({}, frozenset())
+
+
+@pytest.mark.parametrize(("exchange", "released"), [
+    ("mov $0xfffffffffffffff0,%rcx\nlock xadd %rcx,(%rbp)", {LOCK}),
+    ("lock subq $0x10,(%rbp)", {LOCK}),
+    ("lock decq (%rbp)", set()),  # a count of references
+    ("mov %r14,%rcx\nlock xadd %rcx,(%rbp)", set()),
+    ("lock cmpxchg %cl,(%rbp)", set()),  # of another size
+])
+def test_guard_of_a_reader_subtracts_its_count(exchange: str, released: set[int]) -> None:
+    cleanup = frame_of_rust(f"mov %rax,%rbx\n{exchange}\n{RESUME}", COUNT).cleanup()
+    assert cleanup is not None
+    assert cleanup.releases.keys() == cleanup.shared == released
+
+
+def test_exchange_at_an_unknown_address_may_acquire_any_lock() -> None:
+    assert frame_of_rust(DROPPED.replace("xor %ecx,%ecx", "xor %ecx,%ecx\nlock cmpxchg %dl,(%r14)")).cleanup() is None
+
+
+@pytest.mark.parametrize(("name", "address", "is_known"), [
+    ("rust_eh_personality", PERSONALITY, True),
+    ("std::sys::personality::gcc::rust_eh_personality", PERSONALITY, True),
+    (None, TEXT + 0x3F00, True),  # in a stripped program
+    (None, PERSONALITY, False),
+    ("__gnat_personality_v0", TEXT + 0x3F00, False),
+])
+def test_personality_of_rust_may_have_no_name(name: str | None, address: int, is_known: bool) -> None:
+    frame = frame_of_rust(DROPPED)
+    frame.personality, frame.personality_at = name, address
+    assert frame.released() == ({LOCK} if is_known else set())
+
+
+@pytest.mark.parametrize(("calls", "throws"), [
+    (("call acquire", "nop", "call other"), [True, True]),
+    (("call acquire", "call release", "call other"), [True, False, True]),  # the second may throw nothing
+    (("call acquire", "call other", "call release", "call other"), [True, True, False, True]),
+    (("call *%rbx", "call *%rbx", "call *%rbx"), [True, False, True]),
+])
+def test_call_between_others_may_have_no_landing_pad(calls: tuple[str, ...], throws: list[bool]) -> None:
+    frame = frame_of_rust(DROPPED, calls=calls)
+    at = [i for i, line in enumerate(calls) if line.startswith("call")]
+    assert [frame.cleanup(call=i) is not None for i in at] == throws
+    in_cxx = Frame(RELEASES, calls=calls)
+    assert [in_cxx.cleanup(call=i) is not None for i in at] == [True] * len(throws)

@@ -16,6 +16,7 @@ from gdbext.holders.known_code import KnownCode
 from gdbext.holders.proven import Proof
 from gdbext.inferior.protocol import Module, Section, Symbol, Target, ThreadRef
 from gdbext.model import DERIVED
+from gdbext.model.kinds import LockKind
 from gdbext.model.reasons import Reason, because, parts
 from gdbext.narrate.reasons import explain
 from gdbext.threads.code import Code
@@ -69,7 +70,7 @@ class Process:
         self.seen: list[SeenThread] = []
         self.frames: dict[int, list[tuple[int, int]]] = {}
         self.kept: dict[int, dict[str, int]] = {}
-        self.waits: dict[int, str] = {}
+        self.waits: dict[int, SeenLock] = {}
         self.modules: list[Module] = []
 
     def thread(self, pcs: Sequence[int], words: Mapping[int, int] | None = None, **kept: int) -> int:
@@ -168,9 +169,9 @@ def test_barrier_whose_maker_waits_for_a_thread_to_end(process: Process) -> None
     process.seen[waiter - 1] = replace(process[waiter], pthread=0x7F00)
     late = process.thread([OTHER_WORK, WORK + 8])
     maker = process.thread([LIBC + 0x510, MAIN], {0x48: LOCK})
-    process.waits[maker] = "thread-exit:0x7f00"
+    process.waits[maker] = SeenLock("thread-exit", 0x7F00, "running")
     assert process.find(ARRIVING, [waiter], 1).holders == (late,)
-    process.waits[maker] = "thread-exit:0x7f08"
+    process.waits[maker] = SeenLock("thread-exit", 0x7F08, "running")
     assert process.find(ARRIVING, [waiter], 1).candidates == (maker,)
 
 
@@ -340,10 +341,13 @@ class Proofs:
     def __init__(self, *numbers: int) -> None:
         self.numbers = numbers
         self.namespaces: set[str | None] = set()
+        # by thread, as the guards of each prove a lock of readers, or of a writer, or nothing
+        self.is_shared: dict[int, bool | None] = {}
 
-    def find(self, seen: SeenThread, kind: str, address: int, only: str | None = None,
-             is_waiting: bool = False, namespace: str | None = None) -> Proof | None:
+    def find(self, seen: SeenThread, kind: str, address: int, only: str | None = None, is_waiting: bool = False,
+             namespace: str | None = None, is_shared: bool | None = None) -> Proof | None:
         self.namespaces.add(namespace)
+        self.is_shared[seen.number] = is_shared
         return Proof("work", "app", "pthread_spin_lock") if seen.number in self.numbers else None
 
     def only_lock(self, kind: str, return_address: int) -> str | None:
@@ -366,9 +370,7 @@ def test_thread_whose_code_proves_it_is_the_holder(
         process.thread([APP])
     monkeypatch.setattr(proven_module, "ProvenHolders", lambda *_: Proofs(*proven))
     view = SeenLock("spin-lock", LOCK, "locked", find_holders=MENTIONS, candidates=(3,))
-    code, threads, target = cast(Code, process), cast(Threads, process), cast(Target, process)
-    finder = HolderFinder(target, code, threads, Sites(process.memory, code, MODULES[1:2]), MODULES[1:2], [view], {},
-                          KnownCode())
+    finder = process.finder(view)
     found = finder.prove(view, [1])
     assert found is not None
     assert tuple(holder.thread for holder in found.holders) == holders
@@ -383,9 +385,7 @@ def test_functions_are_those_of_the_namespace_in_which_a_thread_waits(monkeypatc
     proofs = Proofs()
     monkeypatch.setattr(proven_module, "ProvenHolders", lambda *_: proofs)
     view = SeenLock("absl-mutex", LOCK, "write-locked", find_holders=MENTIONS)
-    code, threads, target = cast(Code, process), cast(Threads, process), cast(Target, process)
-    finder = HolderFinder(target, code, threads, Sites(process.memory, code, MODULES[1:2]), MODULES[1:2], [view], {},
-                          KnownCode())
+    finder = process.finder(view)
     finder.prove(view, [1, 2])
     assert proofs.namespaces == {"lts_1"}
     proofs.namespaces.clear()
@@ -399,9 +399,7 @@ def test_threads_that_have_taken_a_semaphore_are_candidates(
         process.thread([APP])
     monkeypatch.setattr(proven_module, "ProvenHolders", lambda *_: Proofs(*proven))
     view = SeenLock("semaphore", LOCK, "zero", why=because("semaphore-has-no-owner"))
-    code, threads, target = cast(Code, process), cast(Threads, process), cast(Target, process)
-    finder = HolderFinder(target, code, threads, Sites(process.memory, code, MODULES[1:2]), MODULES[1:2], [view], {},
-                          KnownCode())
+    finder = process.finder(view)
     found = finder.prove(view, [1])
     assert found is not None
     assert (found.holders, found.candidates) == ((), proven)
@@ -413,7 +411,21 @@ def test_lock_that_no_code_acquires_is_left_to_the_other_ways(monkeypatch: pytes
     process.thread([APP])
     monkeypatch.setattr(proven_module, "ProvenHolders", lambda *_: Proofs())
     view = SeenLock("spin-lock", LOCK, "locked", find_holders=MENTIONS)
-    code, threads, target = cast(Code, process), cast(Threads, process), cast(Target, process)
-    finder = HolderFinder(target, code, threads, Sites(process.memory, code, MODULES[1:2]), MODULES[1:2], [view], {},
-                          KnownCode())
+    finder = process.finder(view)
     assert finder.prove(view, [1]) is None
+
+
+@pytest.mark.parametrize("is_shared", [False, True])
+def test_guards_prove_nothing_while_a_thread_may_have_given_a_lock_back(
+        monkeypatch: pytest.MonkeyPatch, is_shared: bool) -> None:
+    process, proofs = Process(), Proofs()
+    for _ in range(6):
+        process.thread([APP])
+    monkeypatch.setattr(proven_module, "ProvenHolders", lambda *_: proofs)
+    view = SeenLock("rust-rwlock", LOCK, "locked", count=2, find_holders=READERS if is_shared else None)
+    kinds: tuple[LockKind, ...] = ("gil", "rust-condvar", "parking-lot-condvar", "futex")
+    process.waits = {1: view, **{i: SeenLock(kind, LOCK + 8 * i, "locked") for i, kind in enumerate(kinds, 2)}}
+    finder = process.finder(view)
+    (finder.find if is_shared else finder.prove)(view, [1])
+    # the last thread does not wait for anything that is known: it may run
+    assert proofs.is_shared == {1: None, 2: is_shared, 3: None, 4: None, 5: None, 6: None}

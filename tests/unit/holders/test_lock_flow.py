@@ -10,7 +10,7 @@ import pytest
 from gdbext.holders import lock_flow
 from gdbext.holders.function_flow import Function, analyse
 from gdbext.holders.lock_flow import LockFlow
-from gdbext.holders.lock_state import Effect, entry
+from gdbext.holders.lock_state import CONSTANT, Effect, Value, entry
 from gdbext.inferior.protocol import Target
 from gdbext.threads.code import Code
 from tests.support.flow_program import (
@@ -148,11 +148,12 @@ def test_attempt_of_a_helper_counts() -> None:
 
 @pytest.mark.parametrize(("before", "freed"), [
     ("call other", frozenset()),
-    (f"mov ${LOCK:#x},%edi\ncall release", {LOCK}),
-    ("mov %rbx,%rdi\ncall release", None),  # perhaps the lock of the caller
+    (f"mov ${LOCK:#x},%edi\ncall release", {Value(CONSTANT, LOCK)}),
+    ("mov %rbx,%rdi\ncall release", ARGUMENT),  # perhaps the lock of the caller
     ("call releasing_helper", None),
     ("mov %rbx,%rdi\ncall acquire\nmov %rbx,%rdi\ncall release", frozenset()),  # its own acquisition
-    ("test %esi,%esi\nje skip\nmov %rbx,%rdi\ncall release\nskip: nop", None),
+    ("test %esi,%esi\nje skip\nmov %rbx,%rdi\ncall release\nskip: nop", ARGUMENT),
+    ("again: call other\nmov (%rax),%rdi\ncall release\njmp again", None),  # another one in each round
 ])
 def test_freed_are_locks_that_a_caller_may_have_held(before: str, freed: object) -> None:
     program = Program(f=f"{KEEP}\n{before}\nhere: call other\nmov %rbx,%rdi\ncall acquire\nret",

@@ -163,6 +163,17 @@ def test_lock_that_a_callee_may_have_passed_on_is_not_held(
     assert reader.holds(7, inside=inside, kind="rust-mutex") == is_held
 
 
+@pytest.mark.parametrize(("rbx", "is_held"), [(LOCK, False), (LOCK + 0x40, True), (None, False)])
+def test_callee_may_have_released_another_lock(rbx: int | None, is_held: bool) -> None:
+    work = ("push %rbx", "mov %rsi,%rbx", "xor %eax,%eax", "xchg %eax,(%rbx)", "nop", "ret")
+    reader = Reader(*LOCKING, "xor %edi,%edi", "call work", "ret", work=work)
+    if rbx is not None:
+        reader.thread.registers["rbx"] = rbx
+    else:
+        reader.thread.registers.pop("rbx", None)
+    assert reader.holds(7, inside=4, kind="rust-mutex") == is_held
+
+
 def test_lock_that_was_passed_to_a_function_that_is_not_known_is_not_held() -> None:
     """The function may have released it, and then jumped to the one in which the thread is."""
     assert not Reader(*LOCKING, "nop", "call *%rdx", "ret", work=("nop", "ret")).holds(7, kind="rust-mutex")
