@@ -17,7 +17,7 @@ from gdbext.holders.known_code import KnownCode
 from gdbext.holders.pairs import PAIRS
 from gdbext.inferior.protocol import Module, Target
 from gdbext.model import DERIVED, INFERRED, SHARED
-from gdbext.model.kinds import FAST_RLOCK, FUTEX, THREAD_EXIT, id_of_lock
+from gdbext.model.kinds import FAST_RLOCK, FUTEX, THREAD_EXIT, id_of_lock, kind_of
 from gdbext.model.reasons import Reason, because, joined, parts
 from gdbext.runtimes.names import public_name
 from gdbext.threads.code import Code
@@ -43,8 +43,6 @@ if TYPE_CHECKING:
 
 #: Most innermost frames of a loop that waits for a spin lock.
 _LOOP = 3
-#: What a thread waits for while it does not hold a lock whose guard exists; or it is not known what it waits for.
-_GIVES_BACK = frozenset((FUTEX, "parking-lot-condvar", "rust-condvar"))
 #: Most functions that are named in which candidates have acquired a lock.
 _MAX_TAKERS = 4
 
@@ -124,7 +122,8 @@ class HolderFinder:
         That is so while it waits for a condition variable, shortly before, and until it has acquired the lock again.
         """
         waits_for = self._waits.get(number)
-        return waits_for is None or waits_for.kind in _GIVES_BACK or waits_for.id == lock.id
+        return (waits_for is None or waits_for.kind == FUTEX or waits_for.id == lock.id
+                or kind_of(waits_for.kind).no_owner == "condvar-has-no-owner")
 
     def _only_lock(self, lock: SeenLock, waiters: Collection[int]) -> str | None:
         """The library whose only lock, which no argument points to, the waiting threads have requested."""

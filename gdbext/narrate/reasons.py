@@ -77,6 +77,13 @@ def _has(count: int, noun: str = "thread") -> str:
     return f"{count} {noun}{' has' if count == 1 else 's have'}"
 
 
+def _host_functions(threads: Sequence[int]) -> str:
+    if not threads:
+        return ""
+    which = f"threads {_listed(threads)} are" if len(threads) > 1 else f"thread {threads[0]} is"
+    return f"; {which} in a function that the GPU may have to wait for"
+
+
 def _counted(count: int) -> str:
     return f"{count} reader{'s' if count != 1 else ''} counted, none recorded"
 
@@ -265,6 +272,7 @@ _WORDINGS: Mapping[ReasonCode, Wording] = {
     "waits-for-futexes": lambda words, count: (
         f"waits for any of the futex words {', '.join(map(hex, words))}"
         + (f" and {count - len(words)} more" if count > len(words) else "")),
+    "waits-for-gpu": lambda function, inside: f"waits for the GPU in {function}(){_host_functions(inside)}",
     "waits-for-group": "waits for any child process of group {group}",
     "waits-for-message": "waits for a message in System V queue {number}",
     "waits-for-own-group": "waits for any child process of its own group",
@@ -272,6 +280,7 @@ _WORDINGS: Mapping[ReasonCode, Wording] = {
     "waits-for-room": "waits for room in System V queue {number}",
     "waits-for-semaphores": "waits for System V semaphore set {number}",
     "waits-for-signal": lambda signals=(): f"waits for {' or '.join(signals) or 'a signal'}",
+    "waits-in-cuda": lambda function, inside: f"waits in {function}() of the CUDA driver{_host_functions(inside)}",
     "with-timeout": "{wait}, with a timeout",
     "wrote-a-part": "the call wrote only part of the data: stopping the thread ended it",
 

@@ -305,11 +305,14 @@ def _computing_sentence(facts: Facts) -> Words:
     thread = facts.threads.get(numbers[0])
     place = own_place(thread) if thread is not None else None
     where: Words = (" in ", Foreign(place, 200)) if place else ()
+    does: Words = (" runs", *where)
+    if thread is not None and thread.blocked_on is not None:
+        does = (" ", *doing(facts, thread), *((", called" if place else "",)), *where)
     more = f"; {plural(len(numbers) - 1, 'other thread')} run{'s' if len(numbers) == 2 else ''} too" \
         if len(numbers) > 1 else ""
     behind = len(facts.verdict.behind)
     waiting = f"; {plural(behind, 'thread')} wait{'s' if behind == 1 else ''} for it" if behind else ""
-    return ("no deadlock found; ", *thread_name(facts, numbers[0]), " runs", *where, waiting, more)
+    return ("no deadlock found; ", *thread_name(facts, numbers[0]), *does, waiting, more)
 
 
 def _idle_sentence(facts: Facts) -> Words:

@@ -23,6 +23,8 @@ _FOR_CHILDREN = frozenset((
 #: Other waits of a thread that only an event outside of the process ends.
 _OUTSIDE = frozenset((
     "waits-for-aio", "waits-for-message", "waits-for-room", "waits-for-semaphores", "opens", "wrote-a-part"))
+#: Waits for the GPU, also of a thread that runs in a loop meanwhile.
+_ON_GPU = frozenset(("waits-for-gpu", "waits-in-cuda"))
 #: Waits that end after a time.
 _FOR_A_TIME = frozenset(("in-timed-wait", "sleeps", "sleeps-for", "sleeps-more", "sleeps-until", "with-timeout"))
 #: What the event loop of a greenlet watches for it, besides the time.
@@ -63,6 +65,8 @@ class _Scene:
         self.locks = {lock.id: lock for lock in report.locks}
         self.first = min(self.threads, default=0)
         self.running = [thread.number for thread in report.threads if thread.status == "running"]
+        self.on_gpu = [thread.number for thread in report.threads
+                       if thread.blocked_on is not None and thread.blocked_on.code in _ON_GPU]
 
     def lock(self, thread: Thread) -> Lock | None:
         """The lock inside of the process that a thread waits for."""
@@ -112,7 +116,7 @@ class _Scene:
             return not _ends_here(lock) or not any(
                 _continues(other) for other in self.threads.values() if other is not thread)
         if thread.blocked_on is not None:
-            return thread.blocked_on.code in _FOR_CHILDREN | _OUTSIDE
+            return thread.blocked_on.code in _FOR_CHILDREN | _OUTSIDE | _ON_GPU
         return False
 
 
@@ -208,7 +212,7 @@ def _blocked_behind(scene: _Scene) -> Verdict | None:
     Of several such threads, the one with most others behind it.
     """
     best: Verdict | None = None
-    if scene.running:
+    if not {*scene.running} <= {*scene.on_gpu}:
         return None
     for number, thread in scene.threads.items():
         if number not in scene.waiting or not (scene.waits_outside(thread) or _waits_for_event(scene, thread)):
@@ -282,7 +286,7 @@ def _doubt(scene: _Scene) -> Verdict | None:
 def _first_thread(scene: _Scene) -> Verdict | None:
     """The first thread waits for child processes, or for something else outside of the process."""
     first = scene.threads.get(scene.first)
-    if first is None or scene.is_served(first) or scene.running:
+    if first is None or scene.is_served(first) or scene.running or first.number in scene.on_gpu:
         return None
     if scene.waits_outside(first):
         return Verdict("children" if _waits_for_children(scene, first) else "blocked-behind", (first.number,))
@@ -349,9 +353,10 @@ def _unknown_greenlet(scene: _Scene) -> Verdict | None:
 
 
 def _computing(scene: _Scene) -> Verdict | None:
-    if not scene.running:
+    busy = {*scene.running, *scene.on_gpu}
+    if not busy:
         return None
-    order = sorted(scene.running, key=lambda number: (-len(scene.behind(number)), number))
+    order = sorted(busy, key=lambda number: (-len(scene.behind(number)), number))
     return Verdict("computing", tuple(order), tuple(scene.behind(order[0])))
 
 

@@ -10,6 +10,7 @@ from gdbext.threads.threads import SeenThread
 from gdbext.waits.blocked import blocked_wait
 from gdbext.waits.context import Context
 from gdbext.waits.gil import gil_wait, lone_gil_waits
+from gdbext.waits.gpu import gpu_wait
 from gdbext.waits.lock_kinds import NAMED_KINDS
 from gdbext.waits.native import futex_wait, spinning_wait
 from gdbext.waits.parked import parked_wait
@@ -24,6 +25,7 @@ RECOGNISERS: tuple[Recogniser, ...] = (
     # a Python lock is a semaphore, or its waiters are parked
     python_lock_wait,
     parked_wait,
+    gpu_wait,
     futex_wait,
     spinning_wait,
     # any other system call

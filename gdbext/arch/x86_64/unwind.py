@@ -43,6 +43,9 @@ _ADVANCES = {0x02: 1, 0x03: 2, 0x04: 4}
 _MAX_RECORD = 1 << 16
 #: A stack is at most this large; also the bound of one frame's size.
 _MAX_FRAME = 1 << 26
+#: The bytes below the stack pointer that a function may use; they keep their values when registers are popped. Source:
+#: System V ABI for x86-64, 3.2.2.
+_RED_ZONE = 128
 #: How much of a stack is read at once.
 _STACK_PIECE = 2048
 
@@ -190,13 +193,15 @@ class Unwinder:
                 high = low + 8 * len(words)
             place = cfa + rule.ra_offset - low >> 3
             saved = place if rule.rbp_offset is None else cfa + rule.rbp_offset - low >> 3
-            if not (0 <= place < len(words) and 0 <= saved < len(words)):
+            # the innermost function may have taken registers from the stack already, to return
+            is_popped = len(frames) == 1 and -_RED_ZONE <= 8 * saved < 0
+            if not (0 <= place < len(words) and (is_popped or 0 <= saved < len(words))):
                 raise CannotUnwind(f"the frame of {inside:#x} saves registers outside itself")
             pc = words[place]
             if pc == 0:
                 break
             if rule.rbp_offset is not None:
-                bp = words[saved]
+                bp = words[saved] if not is_popped else self._word(cfa + rule.rbp_offset)
             elif rule.cfa_at is not None:
                 bp = self._near_rbp(bp, 0, sp)
             sp = cfa

@@ -129,7 +129,7 @@ def test_part_of_a_function_is_analysed_with_it() -> None:
         assert state.freed == frozenset()
         state = Program(f=f.format("call release"), part=part).state("part", entered=entered)
         assert state is not None
-        assert state.freed == ARGUMENT, "the function may have released a lock of its caller"
+        assert state.freed == frozenset(ARGUMENT), "the function may have released a lock of its caller"
     program = Program(f=f.format("nop"), part=f"{COLD}\njmp release")
     assert program.state("part") is None, "what the function did before the jump is not known"
 

@@ -262,6 +262,17 @@ def test_unwind_with_registers_saved_outside_the_frame_raises(program: bytes) ->
         frames.unwinder.unwind({"rip": TEXT, "rsp": STACK, "rbp": 0}, 10)
 
 
+def test_rbp_that_was_popped_already_is_read_below_the_stack_pointer() -> None:
+    """Compilers do not say in the epilogue that a register has its value again."""
+    frames = Frames(b"\x86\x02\x0e\x08", FRAME_POINTER, NO_ROWS)  # offset rbp, 2 (times -8); def_cfa_offset 8
+    frames.memory.map(STACK - 0x100, bytes(0x300))
+    bp = STACK + 0x40
+    frames.memory.u64(STACK - 8, bp, TEXT + 0x150)
+    frames.memory.u64(bp, 0xB0B, TEXT + 0x210)
+    assert frames.unwinder.unwind({"rip": TEXT + 0x20, "rsp": STACK, "rbp": bp}, 3) == [
+        (TEXT + 0x20, STACK), (TEXT + 0x150, STACK + 8), (TEXT + 0x210, bp + 16)]
+
+
 def test_unwind_of_an_unreadable_stack_raises() -> None:
     with pytest.raises(MemoryUnreadable):
         Frames(NO_ROWS).unwinder.unwind({"rip": TEXT, "rsp": STACK, "rbp": 0}, 10)
