@@ -30,7 +30,7 @@ class CodeMemory:
     def __init__(self, memory: Memory, code: Code) -> None:
         self._memory = memory
         self._code = code
-        # None for what was not readable
+        # None where memory was not readable
         self._noted: dict[tuple[int, int], bytes | None] = {}
         self._is_complete = True
 

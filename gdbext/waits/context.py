@@ -13,6 +13,7 @@ from gdbext.threads.threads import Threads
 from gdbext.waits import lock_kinds
 from gdbext.waits.absl import Absl
 from gdbext.waits.blocked import Blocked
+from gdbext.waits.gpu import Gpu
 from gdbext.waits.java import Java
 from gdbext.waits.openmp import OpenMP
 from gdbext.waits.parked import ParkedWaits, read_parked
@@ -46,6 +47,7 @@ class Context:
     absl: Absl
     tbb: Tbb
     java: Java
+    gpu: Gpu
     blocked: Blocked
     words: lock_kinds.Context | None
     locks: dict[tuple[object, ...], SeenLock]
@@ -86,5 +88,5 @@ def read_context(target: Target, code: Code, library: CLibrary, threads: Threads
     return Context(target, code, library, threads, sites, python, findings, parked,
                    PythonLocks(target, code, threads, python, parked, object_names), OpenMP(target, code, threads),
                    Qt(target, code, threads), Rust(target, code, sites, sleepers), Absl(target),
-                   Tbb(target, code, sites), Java(target, code, threads, sites),
+                   Tbb(target, code, sites), Java(target, code, threads, sites), Gpu(code, threads, sites),
                    Blocked(target, code, sites), words, {})

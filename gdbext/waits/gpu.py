@@ -9,17 +9,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Final
 
-from gdbext.model.kinds import CONDVAR, FUTEX, SEMAPHORE
-from gdbext.model.reasons import because
+from gdbext.model.reasons import Reason, because
 from gdbext.threads.code import Code
-from gdbext.threads.threads import SeenThread
-from gdbext.waits.context import Context
-from gdbext.waits.native import futex_wait
-from gdbext.waits.seen import SeenWait
+from gdbext.threads.site import Sites
+from gdbext.threads.threads import SeenThread, Threads
 
-_DRIVER: Final = re.compile(r"^libcuda\.so\b")
+#: The files of the driver.
+_DRIVER: Final = re.compile(r"^lib(?:cuda|cudadebugger|nvidia-[\w-]+)\.so\b")
 #: A function of the driver, and one that returns when work of the GPU has ended, without the suffix for a version.
 _FUNCTION: Final = re.compile(r"^(cu[A-Z]\w*?)(?:_v\d+)?(?:_pt(?:sz|ds))?$")
 _WAITS: Final = re.compile(r"^cu(?:Ctx|Stream|Event)Synchronize$")
@@ -27,46 +26,54 @@ _WAITS: Final = re.compile(r"^cu(?:Ctx|Stream|Event)Synchronize$")
 _MAX_FRAMES = 64
 
 
-def gpu_wait(seen: SeenThread, context: Context) -> SeenWait | None:
-    """A thread's wait for the GPU: asleep, or in a loop."""
-    if seen.unavailable is not None or not any(_DRIVER.match(module.name) for module in context.code.modules):
-        return None
-    native = seen.native(context.code)[:_MAX_FRAMES]
-    function = _called(native, context)
-    if function is None or seen.futex is None and not _WAITS.match(function):
-        return None
-    wait = futex_wait(seen, context) if seen.futex is not None else None
-    if wait is not None and (wait.lock is None or wait.lock.kind not in (CONDVAR, SEMAPHORE, FUTEX)):
-        return wait  # for a lock of the driver, which a thread of the process may have
-    inside = tuple(other.number for other in context.threads if _is_in_host_function(other, context))
-    waits_for_work = _WAITS.match(function) is not None
-    return SeenWait(because("waits-for-gpu" if waits_for_work else "waits-in-cuda", function=function, inside=inside))
+class Gpu:
+    """The threads that wait for the GPU, in any process that has loaded the driver."""
 
+    def __init__(self, code: Code, threads: Threads, sites: Sites) -> None:
+        self._code = code
+        self._threads = threads
+        self._sites = sites
 
-def _called(native: Sequence[tuple[int, int]], context: Context) -> str | None:
-    """The function of the driver that the program has called; None if the thread is not in the driver."""
-    at = next((i for i, (pc, _) in enumerate(native) if not _is_helper(pc, context)), len(native))
-    outer = next((i for i in range(at, len(native)) if not _in_driver(context.code, native[i][0])), at)
-    name = context.code.symbol(native[outer - 1][0], outer - 1).function if outer > at else None
-    match = _FUNCTION.match(name) if name is not None else None
-    return match[1] if match is not None else None
+    def describe_wait(self, seen: SeenThread) -> Reason | None:
+        """What a thread waits for that is inside of the driver, asleep or in a loop; None for any other thread."""
+        if not self._has_driver or seen.unavailable is not None:
+            return None
+        function = self._called(seen.native(self._code)[:_MAX_FRAMES])
+        waits_for_work = function is not None and _WAITS.match(function) is not None
+        if function is None or seen.futex is None and not waits_for_work:
+            return None
+        return because("waits-for-gpu" if waits_for_work else "waits-in-cuda", function=function,
+                       inside=self._in_host_functions)
 
+    @cached_property
+    def _has_driver(self) -> bool:
+        return any(_DRIVER.match(module.name) for module in self._code.modules)
 
-def _is_helper(pc: int, context: Context) -> bool:
-    """Whether code is of the C library, or of the kernel, as that which returns the time."""
-    module = context.code.module(pc)
-    return context.sites.in_runtime(pc) or module is not None and module.name.startswith(("linux-vdso", "[vdso]"))
+    def _called(self, native: Sequence[tuple[int, int]]) -> str | None:
+        """The function of the driver that the program has called; None if the thread is not in the driver."""
+        at = next((i for i, (pc, _) in enumerate(native) if not self._is_helper(pc)), len(native))
+        outer = next((i for i in range(at, len(native)) if not self._in_driver(native[i][0])), at)
+        name = self._code.symbol(native[outer - 1][0], outer - 1).function if outer > at else None
+        match = _FUNCTION.match(name) if name is not None else None
+        return match[1] if match is not None else None
 
+    def _is_helper(self, pc: int) -> bool:
+        """Whether code is of the C library, or of the kernel, as that which returns the time."""
+        module = self._code.module(pc)
+        return self._sites.in_runtime(pc) or module is not None and module.name.startswith(("linux-vdso", "[vdso]"))
 
-def _is_in_host_function(seen: SeenThread, context: Context) -> bool:
-    """Whether a thread of the driver runs a function of the program, for which work of the GPU may have to wait."""
-    if seen.unavailable is not None:
-        return False
-    # the driver has started the thread if it has the outermost frame outside of the C library
-    own = [pc for pc, _ in seen.native(context.code) if not context.sites.in_runtime(pc)]
-    return bool(own) and _in_driver(context.code, own[-1]) and not all(_in_driver(context.code, pc) for pc in own)
+    @cached_property
+    def _in_host_functions(self) -> tuple[int, ...]:
+        """The threads of the driver that run functions of the program, for which the GPU may have to wait."""
+        return tuple(seen.number for seen in self._threads if self._is_in_host_function(seen))
 
+    def _is_in_host_function(self, seen: SeenThread) -> bool:
+        if seen.unavailable is not None:
+            return False
+        # the driver has started the thread if it has the outermost frame outside of the C library
+        own = [pc for pc, _ in seen.native(self._code) if not self._is_helper(pc)]
+        return bool(own) and self._in_driver(own[-1]) and not all(map(self._in_driver, own))
 
-def _in_driver(code: Code, pc: int) -> bool:
-    module = code.module(pc)
-    return module is not None and _DRIVER.match(module.name) is not None
+    def _in_driver(self, pc: int) -> bool:
+        module = self._code.module(pc)
+        return module is not None and _DRIVER.match(module.name) is not None

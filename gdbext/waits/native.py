@@ -71,6 +71,15 @@ def _of_pool(seen: SeenThread, event: SeenLock, context: Context) -> SeenLock:
     return find_queue_wait(context.memory, layouts, context.code, context.sites, seen, event) or event
 
 
+def gpu_wait(seen: SeenThread, context: Context) -> SeenWait | None:
+    """A thread's wait inside of the driver of a GPU."""
+    reason = context.gpu.describe_wait(seen)
+    wait = futex_wait(seen, context) if reason is not None and seen.futex is not None else None
+    # a thread of the process may have a lock of the driver
+    is_lock = wait is not None and wait.lock is not None and wait.lock.kind not in ANYONE_WAKES
+    return SeenWait(reason) if reason is not None and not is_lock else wait
+
+
 def spinning_wait(seen: SeenThread, context: Context) -> SeenWait | None:
     """A thread's wait in a loop for a spin lock."""
     if seen.futex is not None or seen.unavailable is not None or seen.call is not None:

@@ -10,9 +10,8 @@ from gdbext.threads.threads import SeenThread
 from gdbext.waits.blocked import blocked_wait
 from gdbext.waits.context import Context
 from gdbext.waits.gil import gil_wait, lone_gil_waits
-from gdbext.waits.gpu import gpu_wait
 from gdbext.waits.lock_kinds import NAMED_KINDS
-from gdbext.waits.native import futex_wait, spinning_wait
+from gdbext.waits.native import futex_wait, gpu_wait, spinning_wait
 from gdbext.waits.parked import parked_wait
 from gdbext.waits.python_locks import python_lock_wait
 from gdbext.waits.seen import SeenWait
