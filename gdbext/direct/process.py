@@ -466,7 +466,7 @@ class ProcessTarget(DirectTarget):
         return region is None or region.allows("w") is not False
 
     def _is_unmapped(self, page: int) -> bool:
-        """Whether a page was and is in no mapping: a wild pointer led there."""
+        """Whether a page was not mapped and still is not: a wild pointer led there."""
         return self._space.find(page) is None and self._image.is_still_missing(page)
 
     @property

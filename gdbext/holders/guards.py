@@ -96,7 +96,7 @@ class Guards:
         self._releasing = releasing
         self._names = names
         self._dropped = dropped
-        # what the paths of the present landing pad have in common
+        # of all paths of the landing pad that is followed now
         self._shared: set[int] = set()
         self._helpers: set[int] = set()
 
@@ -150,9 +150,9 @@ class Guards:
         return call in throwing or callee is not None and callee in map(_callee, throwing)
     def _landing_pad(self, table: ExceptionTable, pc: int) -> LandingPad | None:
         name = self._name(table.personality)
-        # debug information of Rust has the name with its path
+        # in debug information of Rust, the name begins with that of its module
         if name is None or name.rpartition("::")[2] not in _PERSONALITIES:
-            # that of Rust is a part of each program, and has no name in a stripped one
+            # each program contains the routine of Rust, which has no name if the program is stripped
             is_own = self._code.module(table.personality) is self._code.module(pc)
             if self._dropped is None or name is not None or not is_own:
                 return None

@@ -50,7 +50,7 @@ class CodeMemory:
         return data
 
     def continue_with(self, memory: Memory, code: Code) -> bool:
-        """Read another memory from now on, if it has the same contents where it was read; whether it has."""
+        """Read another memory from now on; False if its contents differ from what was read so far."""
         if not self._is_complete or any(_read(memory, *where) != data for where, data in self._noted.items()):
             return False
         self._memory, self._code = memory, code
