@@ -122,8 +122,9 @@ class HolderFinder:
         That is so while it waits for a condition variable, shortly before, and until it has acquired the lock again.
         """
         waits_for = self._waits.get(number)
+        # a job of a pool and others are condition variables, too
         return (waits_for is None or waits_for.kind == FUTEX or waits_for.id == lock.id
-                or kind_of(waits_for.kind).no_owner == "condvar-has-no-owner")
+                or kind_of(waits_for.kind).is_event)
 
     def _only_lock(self, lock: SeenLock, waiters: Collection[int]) -> str | None:
         """The library whose only lock, which no argument points to, the waiting threads have requested."""
