@@ -13,7 +13,7 @@ import pytest
 
 import gdbext
 from gdbext.direct.tasks import read_tasks
-from tests.support import gdb_session, samples
+from tests.support import differential, gdb_session, samples
 from tests.support.samples import wait_until
 
 FLAGS = ("-O2", "-std=gnu11", "-Wall", "-Wextra", "-pthread", "-shared", "-fPIC", "-fvisibility=hidden")
@@ -84,12 +84,14 @@ def test_thread_that_waits_for_the_gpu(scene: str) -> None:
     does, kind = SCENES[scene]
     with running(scene) as process:
         report = gdbext.report(process.pid, without_gdb=True)
+        compared, left_out = differential.of_process(process.pid, symbols=True)
         in_gdb = gdb_session.batch(["-p", str(process.pid)], ["py-deadlocks", "py-threads-locks --json"])
     assert (report.verdict.kind, report.verdict.threads) == (kind, (1,))
     assert f"{does}\n" in str(report)
     assert f"{does}\n" in in_gdb.outputs[0]
     document = in_gdb.document(1)
     assert document["verdict"]["kind"] == kind
+    assert differential.differing_lines("cuda", document, compared, left_out) == []
 
 
 def test_core_of_a_process_that_waits_for_the_gpu(tmp_path: Path) -> None:

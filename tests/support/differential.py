@@ -6,7 +6,7 @@ import contextlib
 import gc
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -24,7 +24,7 @@ from gdbext.snapshot import Snapshot, take_snapshot
 from tests.support import gdb_session
 from tests.support.documents import unexplained
 from tests.support.samples import Sample
-from tests.support.without_gdb import assert_nothing_added
+from tests.support.without_gdb import Json, added
 
 #: The command whose document is compared.
 COMMAND = "py-threads-locks --json"
@@ -66,11 +66,14 @@ def _compared(sample: Sample, where: Sequence[str | Path], commands: Sequence[st
         report, left_out = of_core(core, executable, symbols, lambda snapshot: snapshot.judged_report(lambda _: True))
     session = gdb_session.batch(where, commands, symbols=symbols, directory=directory)
     by_gdb = session.document(commands.index(COMMAND))
+    return session, differing_lines(sample.truth.sample, by_gdb, report, left_out)
+
+
+def differing_lines(program: str, by_gdb: Json, report: Report, left_out: Collection[str]) -> list[str]:
+    """The differences of a report from GDB's document of the same program that nothing explains."""
     made = json.loads(json.dumps(document(report, PARTS_OF_REPORT.keys())))
     direct = {member: made[member] for member in by_gdb}
-    assert_nothing_added(by_gdb, direct)
-    differing = unexplained(sample.truth.sample, by_gdb, direct, left_out)
-    return session, list(differing)
+    return [*added(by_gdb, direct), *unexplained(program, by_gdb, direct, left_out)]
 
 
 def of_process(pid: int, symbols: bool) -> tuple[Report, set[str]]:
