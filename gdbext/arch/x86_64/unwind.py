@@ -2,9 +2,10 @@
 
 GDB's own unwinder reads debug information to find inlined calls and costs some 20 us a frame; a process of a
 thousand Python threads has tens of thousands of frames at a few dozen program counters. Here a frame costs one
-dictionary look-up and one read of the stack. Of DWARF expressions, those of functions that align their stack are
-understood: they find registers and the CFA through rbp. Unusual cases (other expressions, a signal frame, code without
-a frame description, such as JIT code) raise `CannotUnwind`, and the caller uses the debugger's unwinder instead.
+dictionary look-up and one read of the stack. Of DWARF expressions, those of linkage tables are understood, and those of
+functions that align their stack: they find registers and the CFA through rbp. Unusual cases (other expressions, a
+signal frame, code without a frame description, such as JIT code) raise `CannotUnwind`, and the caller uses the
+debugger's unwinder instead.
 
 Format: DWARF 5 section 6.4, Linux Standard Base 5.0 (`.eh_frame`, `.eh_frame_hdr`), x86-64 psABI 1.0 for the
 register numbers.
@@ -13,6 +14,7 @@ register numbers.
 from __future__ import annotations
 
 import bisect
+import re
 from collections.abc import Mapping, Sequence
 
 from gdbext.arch.protocol import ExceptionTable
@@ -37,6 +39,9 @@ _INSTRUCTIONS = {
 _CFA_EXPRESSION, _EXPRESSION, _VALUE_EXPRESSION = 0x0F, 0x10, 0x16
 #: Operations of expressions: a register's value plus an offset, and the word at the address so far.
 _BREG_RBP, _DEREF = 0x70 + _RBP, 0x06
+#: The CFA in a linkage table: rsp + 8 + ((rip & 15 >= N) << 3), with the size N of the code of an entry that comes
+#: before the end of its push instruction. Source: binutils bfd/elfxx-x86.c, elf_x86_64_eh_frame_lazy_plt.
+_LINKAGE_CFA = re.compile(rb"\x77\x08\x80\x00\x3f\x1a([\x30-\x4f])\x2a\x33\x24\x22", re.DOTALL)
 _RULES = ("offset", "undefined", "same", "register", "value")
 _ADVANCES = {0x02: 1, 0x03: 2, 0x04: 4}
 #: Sizes that no real record exceeds, in bytes; a larger one means damaged data.
@@ -401,7 +406,8 @@ class Unwinder:
 class _State:
     """The row of the call frame table that a program has built so far."""
 
-    def __init__(self) -> None:
+    def __init__(self, pc: int) -> None:
+        self.pc = pc
         self.cfa_register: int | None = None
         self.cfa_offset = 0
         self.cfa_at: int | None = None
@@ -437,7 +443,7 @@ class _State:
 
 def _row(found: _Description, distance: int) -> _State:
     """The row at a distance from the function's start, in bytes."""
-    state, cie, body = _State(), found.cie, found.program
+    state, cie, body = _State(found.start + distance), found.cie, found.program
     _run(DwarfCursor(cie.program, 0), cie, state, None)
     state.initial = dict(state.rules)
     _run(DwarfCursor(body.data[body.at:], body.address + body.at), cie, state, distance)
@@ -496,7 +502,12 @@ def _apply(effect: str, operands: Sequence[int], state: _State, address: int) ->
 
 
 def _apply_expression(state: _State, code: int, register: int | None, expression: bytes) -> None:
-    """Apply an instruction with an expression; only sums of rbp and an offset are understood."""
+    """Apply an instruction with an expression: of a linkage table, or a sum of rbp and an offset."""
+    linkage = _LINKAGE_CFA.fullmatch(expression) if register is None else None
+    if linkage is not None:
+        is_pushed = state.pc & 15 >= linkage[1][0] - 0x30
+        state.cfa_register, state.cfa_offset, state.cfa_at = _RSP, 16 if is_pushed else 8, None
+        return
     is_stored = expression[-1:] == bytes([_DEREF])
     sum_of_rbp = expression[:-1] if register is None and is_stored else expression
     offset = None
