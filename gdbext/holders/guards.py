@@ -134,20 +134,33 @@ class Guards:
         """Whether an exception may come out of a call, so that the landing pad is really that of the call.
 
         LLVM joins the ranges of calls that have the same landing pad, with calls between them that throw nothing. The
-        first call and the last one of each range may throw, and so may others of the same functions.
+        first call and the last one of each range may throw, and so may others of the same functions. The guards of a
+        call are also those of the next one, if there is no other call or branch between them.
         """
         def calls_of(range_: LandingPad) -> list[Instruction]:
             return [code[at] for at in sorted(code) if range_.start <= at < range_.end and code[at].kind == "call"]
 
+        def throws(call: Instruction) -> bool:
+            callee = _callee(call)
+            return call in throwing or callee is not None and callee in map(_callee, throwing)
+
         found = self._code.function_range(pc)
         code = self._instructions(*found) if found is not None else {}
-        call = next((each for each in calls_of(pad) if each.address <= pc < each.next_address), None)
-        if call is None:
+        calls = calls_of(pad)
+        index = next((i for i, each in enumerate(calls) if each.address <= pc < each.next_address), None)
+        if index is None:
             return False
         throwing = [each for range_ in iter_landing_pads(self._target.memory, table.address, table.function)
                     for each in [*calls_of(range_)[:1], *calls_of(range_)[-1:]]]
-        callee = _callee(call)
-        return call in throwing or callee is not None and callee in map(_callee, throwing)
+        call = calls[index]
+        if throws(call) or not index or not throws(calls[index - 1]):
+            return throws(call)
+        between = {each.address: each for each in code.values()
+                   if calls[index - 1].next_address <= each.address <= call.address}
+        jumps = [each for each in code.values() if each.kind == "jump"]
+        return (all(each is call or each.kind == "other" and each.exchange is None for each in between.values())
+                and all(jump.jump_target is not None and jump.jump_target not in between for jump in jumps))
+
     def _landing_pad(self, table: ExceptionTable, pc: int) -> LandingPad | None:
         name = self._name(table.personality)
         # in debug information of Rust, the name begins with that of its module
@@ -201,10 +214,10 @@ class Guards:
         exchange = instruction.exchange
         if exchange is None or exchange.size != dropped.size or exchange.kind == "computes":
             return
-        registers = path.machine.registers
-        address = exchange.operand.address(registers, instruction.next_address)
-        stored = registers.get(exchange.stored) if exchange.stored is not None else exchange.added
-        mask = (1 << 8 * exchange.size) - 1
+        address = exchange.operand.address(path.machine.registers, instruction.next_address)
+        bits = 8 * exchange.size
+        stored = path.machine.lowest(exchange.stored, bits) if exchange.stored is not None else exchange.added
+        mask = (1 << bits) - 1
         by: int | None = None
         if exchange.kind == "adds":
             if address is None or stored is None or -stored & mask not in dropped.subtracted:
@@ -302,9 +315,10 @@ class Guards:
         found = self._code.function_range(start)
         if found is None or self._flow.is_outside(start):
             return False
-        called, callees = self._flow.calls(*found)
+        called, _ = self._flow.calls(*found)
         return (self._flow.is_relevant(start) or any(self._resolved(each) in self._arguments for each in called)
-                or depth < _MAX_DEPTH and any(self._is_relevant(each, depth + 1) for each in callees if each != start))
+                or depth < _MAX_DEPTH and any(self._is_relevant(each, depth + 1)
+                                              for each in self._flow.callees(*found) if each != start))
 
     @if_unreadable(None)
     def _behind(self, address: int | None) -> int | None:

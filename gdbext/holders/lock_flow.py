@@ -221,9 +221,9 @@ class LockFlow:
             return False
         if found[1] - found[0] > _MAX_SEARCH or len(self._reaching) > _MAX_SEARCHED:
             return True  # unknown, so it counts as a release of any lock
-        called, callees = self.calls(*found)
-        return self._exchanges(*found) or not functions.isdisjoint(called) or depth < _MAX_DEPTH and any(
-            self.may_call(functions, callee, depth + 1) for callee in callees)
+        return (self._exchanges(*found) or not functions.isdisjoint(self.calls(*found)[0])
+                or depth < _MAX_DEPTH and any(self.may_call(functions, callee, depth + 1)
+                                              for callee in self.callees(*found)))
 
     @remembered
     def _exchanges(self, start: int, end: int) -> bool:
@@ -231,7 +231,7 @@ class LockFlow:
         if self.inlined is None:
             return False
         try:
-            computes = "computes" in self.inlined.releases
+            computes = not self.inlined.releases.isdisjoint(("adds", "computes"))
             if not self.cpu.may_exchange(self.memory.read(start, end - start), computes):
                 return False
             self._exchanging += 1
@@ -244,7 +244,7 @@ class LockFlow:
 
     @remembered
     def calls(self, start: int, end: int) -> tuple[frozenset[int], Sequence[int]]:
-        """The functions that code may call, also behind stubs and slots; and those that it calls directly, in order."""
+        """The functions that code may call, also behind stubs and slots; and the targets of its branches, in order."""
         called: set[int] = set()
         callees: list[int] = []
         try:
@@ -258,6 +258,14 @@ class LockFlow:
         except GdbextError:
             return frozenset(called), ()
         return frozenset(called), tuple(dict.fromkeys(callees))
+
+    @remembered
+    def callees(self, start: int, end: int) -> Sequence[int]:
+        """The functions in code outside of a range that its calls and jumps may lead to, also in other files."""
+        called, targets = self.calls(start, end)
+        return (*targets, *(function for function in called.difference(targets)
+                            if not start <= function < end and self.code.module(function) is not None
+                            and self.code.starts_function(function)))
 
     def _renew(self, address: int, depth: int) -> None:
         """Forget what is known of a function if it is incomplete only because of a deeper call.

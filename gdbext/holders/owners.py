@@ -18,6 +18,7 @@ from gdbext.model import DERIVED, INFERRED, Lock, Waiter
 from gdbext.model.kinds import FUTEX, POOL_JOB, TBB_TASKS, kind_of
 from gdbext.model.reasons import because, joined, parts
 from gdbext.record import record
+from gdbext.runtimes.names import without_hashes
 from gdbext.threads.gone import GoneOwners
 from gdbext.waits.context import Context
 from gdbext.waits.seen import FREE, READERS, SeenLock, SeenWait, held_by
@@ -167,7 +168,7 @@ def _name(lock: SeenLock, waiters: Collection[int], context: HolderContext) -> s
             # an internal lock of the C library: the function that takes it shows its purpose
             functions = sites.site(context.waits.threads[next(iter(waiters))].native(code)).functions
             symbol = f"{functions[-1]}()" if functions else None
-        return f"{symbol} in {module.name}" if symbol else f"in {module.name}"
+        return f"{without_hashes(symbol)} in {module.name}" if symbol else f"in {module.name}"
     if kind_of(lock.kind).ends_thread:
         return None
     for waiter in waiters:

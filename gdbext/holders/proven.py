@@ -9,13 +9,14 @@ of it must not have released the lock meanwhile.
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from gdbext.elf.dynamic import find_dynamic_symbol
 from gdbext.errors import GdbextError, if_unreadable
-from gdbext.holders.guards import Guards
+from gdbext.holders.guards import Cleanup, Guards
 from gdbext.holders.known_code import KnownCode
 from gdbext.holders.lock_flow import LockFlow
 from gdbext.holders.lock_state import CONSTANT, ONLY, Effect, State, Value, entry
@@ -26,7 +27,7 @@ from gdbext.inferior.protocol import Module, Target
 from gdbext.model.kinds import LockKind
 from gdbext.record import record
 from gdbext.remembered import remembered
-from gdbext.runtimes.names import in_inline_namespace, public_name, rust_name, without_parameters
+from gdbext.runtimes.names import in_inline_namespace, public_name, rust_name, without_hashes, without_parameters
 from gdbext.threads.code import Code
 from gdbext.threads.function_code import iter_branches
 from gdbext.threads.site import MAX_DEPTH
@@ -34,8 +35,10 @@ from gdbext.threads.threads import SeenThread
 
 #: Most frames of one thread that are examined, and the largest table of a module's links, in bytes.
 _MAX_FRAMES, _MAX_LINKS = 256, 1 << 20
-#: The names of functions of parking_lot.
-_WAITING = ("parking_lot::", "parking_lot_core::", "<parking_lot::", "<parking_lot_core::")
+#: The functions of parking_lot, and those of Rust's standard library that acquire a lock and call no other code.
+_WAITING = re.compile(r"<?parking_lot(_core)?::"
+                      r"|<?std::sync::.*\b(mutex::Mutex<.+>::lock|rwlock::RwLock<.+>::(read|write))(<.*>)?$"
+                      r"|<?std::sys::sync::(mutex|rwlock)::")
 #: The sections with a module's links.
 _LINKS = (".got", ".got.plt")
 #: Most frames of a function that acquires a lock.
@@ -123,6 +126,8 @@ class ProvenHolders:
         self._releasing: dict[tuple[frozenset[int], str], bool] = {}
         # by the number of a thread and the index of a frame
         self._known: dict[tuple[int, int], Mapping[str, int] | None] = {}
+        # the same, by the functions of a row
+        self._cleanups: dict[tuple[_Functions, int, int], Cleanup | None] = {}
 
     def find(self, seen: SeenThread, kind: LockKind, address: int, only: str | None = None,
              is_waiting: bool = False, namespace: str | None = None, is_shared: bool | None = None) -> Proof | None:
@@ -152,7 +157,8 @@ class ProvenHolders:
     def _proof(self, native: Sequence[tuple[int, int]], index: int, call: str | None, by_guard: bool) -> Proof:
         pc = native[index][0]
         module, symbol = self._code.module(pc), self._code.symbol(pc, index).function
-        return Proof(public_name(symbol) if symbol else None, module.name if module is not None else "", call, by_guard)
+        function = without_hashes(public_name(symbol)) if symbol else None
+        return Proof(function, module.name if module is not None else "", call, by_guard)
 
     def _possible_frames(self, functions: _Functions, seen: SeenThread, address: int,
                          only: str | None) -> Collection[int]:
@@ -404,7 +410,10 @@ class ProvenHolders:
         if not index or is_shared is None:
             return False
         native = seen.native(self._code)
-        cleanup = functions.guards.find_cleanup(native[index][0] - 1, self._registers(seen, index))
+        key = functions, seen.number, index
+        if key not in self._cleanups:
+            self._cleanups[key] = functions.guards.find_cleanup(native[index][0] - 1, self._registers(seen, index))
+        cleanup = self._cleanups[key]
         if cleanup is None or address not in cleanup.releases or (address in cleanup.shared) != is_shared:
             return False
         callee = self._code.function_range(native[index - 1][0] - (index > 1))
@@ -413,9 +422,9 @@ class ProvenHolders:
             for inner in range(index) if not self._is_wait(native, inner))
 
     def _is_wait(self, native: Sequence[tuple[int, int]], index: int) -> bool:
-        """Whether a frame is of a function of parking_lot, in which the thread waits for another lock."""
+        """Whether a frame is of a function in which the thread waits for another lock."""
         name = self._code.symbol(native[index][0], index).function
-        return name is not None and (rust_name(name) or name).startswith(_WAITING)
+        return name is not None and _WAITING.match(rust_name(name) or without_hashes(name)) is not None
 
     def _name(self, functions: _Functions, called: int | None) -> str:
         if called is None:
@@ -424,7 +433,7 @@ class ProvenHolders:
             called = self._code.cpu.behind_stub(self._target.memory, called)
         call = functions.acquiring.get(called)
         symbol = self._code.symbol(called).function if call is None else None
-        return call.name if call is not None else public_name(symbol) if symbol else f"{called:#x}"
+        return call.name if call is not None else without_hashes(public_name(symbol)) if symbol else f"{called:#x}"
 
     def _frame_runs(self, functions: _Functions, seen: SeenThread, index: int, address: int) -> str | None:
         """Whether a frame is of a function that has called another one back while it holds the lock."""

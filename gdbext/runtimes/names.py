@@ -12,6 +12,8 @@ _INTERNAL = re.compile(r"^_*(?:GI_)?_*(?=(?:pthread|sem|mtx|cnd|thrd|call_once)_
 _QUALIFIERS = re.compile(r"(?: const| volatile| &&?| noexcept|\[abi:\w+\]| \[clone [^\]]*\]| \(\.[\w.]+\))+$")
 # the first namespace of a mangled name
 _OUTER = re.compile(r"_ZN(\d+)")
+# of crates, as GDB shows them, and of functions
+_HASH = re.compile(r"(?<=\w)\[[0-9a-f]{1,16}\](?=::)|::h[0-9a-f]{16}$")
 _SUFFIX = re.compile(r"(?:\.(?:lto_priv|constprop|isra|part|cold)(?:\.\d+)*)+$")
 
 
@@ -22,6 +24,11 @@ def public_name(name: str) -> str:
     public = _INTERNAL.sub("", plain)
     # `pthread_cond_timedwait64` is the same function if time_t has 64 bits anyway
     return public[:-2] if public != plain and public.endswith("64") else public
+
+
+def without_hashes(name: str) -> str:
+    """Remove the hashes of a demangled Rust name: ``core[3f1a]::take`` and ``core::take::h0123456789abcdef``."""
+    return _HASH.sub("", name)
 
 
 def without_parameters(name: str) -> str:

@@ -17,7 +17,7 @@ from gdbext.cpython.objects import Objects
 from gdbext.errors import GdbextError
 from gdbext.model import Frame, NativeFrame, Part, PyFrame
 from gdbext.record import record
-from gdbext.runtimes.names import cython_name, rust_name, without_parameters
+from gdbext.runtimes.names import cython_name, rust_name, without_hashes, without_parameters
 from gdbext.stacks.merge import Item
 
 
@@ -237,6 +237,14 @@ def _generated(run: Run) -> str:
     return "code in no file"
 
 
+def _pyo3(run: Run) -> str | None:
+    """As for other libraries for extension modules; any program of Rust has the functions that catch a panic."""
+    names = [rust_name(frame.function or "") or frame.function or "" for frame in run.frames]
+    if any(map(_compiled(_OF_PYO3).search, names)):
+        return _calls_or_is_called("PyO3")(run)
+    return "catch of panics"
+
+
 def _ufunc(run: Run) -> str | None:
     if any(_compiled(_UFUNC).search(frame.function or "") for frame in run.frames):
         return "numpy ufunc loop"
@@ -301,6 +309,7 @@ _IMPORT_FILES = (r"^<frozen (importlib\._bootstrap(_external)?|zipimport)>$"
 _UFUNC = r"^(ufunc_generic_\w*call|PyUFunc_\w+|try_trivial_\w+|execute_(legacy_)?ufunc_loop|\w*iterator_loop)$"
 # CPython 3.9 Include/cpython/abstract.h: inline functions, which an extension may have compiled as its own
 _OF_PYTHON_H = r"^_?PyObject_(Vectorcall|VectorcallTstate|CallNoArg|CallOneArg)(\(|$)"
+_OF_PYO3 = r"^<?pyo3(\[[0-9a-f]+\])?::|::py_methods::ITEMS::"
 _NUMBA = r"^_dispatcher\."
 _COLLECTOR = (r"^_?(gc_collect\w*|PyGC_Collect\w*|Py_RunGC|collect|collect_with_callback|collect_generations"
               r"|delete_garbage|finalize_garbage|handle_weakrefs)$"
@@ -339,8 +348,7 @@ RULES: tuple[Rule, ...] = (
     # PyO3 0.25 and 0.29 src/impl_/trampoline.rs, pymethods.rs and extract_argument.rs lead from Python to Rust, within
     # std::panic::catch_unwind (Rust 1.89 library/std/src/panicking.rs); src/types/any.rs calls Python; in 0.25
     # pyo3-macros-backend/src/pyimpl.rs and pymethod.rs make the trampolines of methods within `py_methods::ITEMS`
-    Rule("PyO3", NATIVE, function=r"^<?(pyo3(\[[0-9a-f]+\])?::|std(\[[0-9a-f]+\])?::panic(king|::catch_unwind))"
-         r"|::py_methods::ITEMS::", fold=_calls_or_is_called("PyO3")),
+    Rule("PyO3", NATIVE, function=r"^<?std(\[[0-9a-f]+\])?::panic(king|::catch_unwind)|" + _OF_PYO3, fold=_pyo3),
     # Rust RFC 2603 (v0 mangling; GDB 10 leaves it as it is, later ones show the crates' hashes); the older mangling
     # ends in a hash (rustc 1.80 compiler/rustc_symbol_mangling/src/legacy.rs); how both write closures and traits'
     # implementations
@@ -425,13 +433,13 @@ def _shown(frame: Frame, note: str | None) -> Part:
     return Part((frame,), note=note, name=name)
 
 
-# hashes of Rust's crates and functions, as GDB shows them, and what numba adds to names
-_HASH = re.compile(r"(?<=\w)\[[0-9a-f]{1,16}\](?=::)|::h[0-9a-f]{16}$|\[abi:\w+\]")
+# what numba adds to names
+_ABI = re.compile(r"\[abi:\w+\]")
 
 
 @functools.lru_cache(maxsize=4096)
 def _own_name(function: str, module: str | None) -> str | None:
-    name = cython_name(function, module) or rust_name(function) or _HASH.sub("", function)
+    name = cython_name(function, module) or rust_name(function) or _ABI.sub("", without_hashes(function))
     name = name.replace("::_3clocals_3e::", "::<locals>::")  # as numba spells it
     if not name.endswith("operator()"):  # that has lost them already
         name = without_parameters(name)

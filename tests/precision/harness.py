@@ -18,7 +18,8 @@ silent     the targets in which nothing is known to be found: ``live``, ``core``
 core       false to write no core: GDB up to 13 includes all memory reserved for heaps, 64 MiB for each thread; all
            other programs run with one heap
 packages   the Python packages that it needs, by import name
-extension  the C++ source of an extension module, or the Rust source of a library, that it needs, in `programs`
+extension  the C++ source of an extension module, or the Rust source of a library, that it needs, in `programs`; for a
+           C++ program the source of a library that it is linked with
 pythons    its interpreters, if not the usual ones
 flags      compiler flags
 builds     of a C++ or Rust program: further compiler flags, separated by spaces, of each of its builds; if the first
@@ -299,7 +300,11 @@ def _command(program: Program, python: str) -> tuple[list[str], dict[str, str], 
         build = build[1:] if compiler else build
         linked = debian_packages.library(program.library) if program.library else None
         if linked is None:
-            binary = _compile(program.name, program.path, (*program.flags, *build), compiler=compiler)
+            options: tuple[str, ...] = ()
+            if program.extension:
+                own = _compile(f"lib{program.name}.so", PROGRAMS / program.extension, ("-O2", "-shared", "-fPIC"))
+                options = (f"-Wl,{own}",)  # else it would be compiled as C++
+            binary = _compile(program.name, program.path, (*program.flags, *build), options, compiler)
         else:
             environment |= linked.variables
             binary = _compile(program.name, program.path, (*program.flags, *build, *linked.flags), linked.options,

@@ -27,13 +27,15 @@ class Machine:
     """The known registers, the changes to memory, and the last comparison.
 
     `registers` has only those that are known. Memory is that of the target, unless the code has changed it. With
-    `hides_bytes` a single byte of what was known at the start, as most flags are, counts as unknown.
+    `hides_bytes` a single byte that was known at the start counts as unknown: most flags are bytes.
     """
 
     def __init__(self, memory: Memory, registers: Mapping[str, int], hides_bytes: bool = False) -> None:
         self._memory = memory
         self._hides_bytes = hides_bytes
         self.registers = {name: value for name, value in registers.items() if name in GENERAL}
+        #: The lowest bits, and how many they are, of registers whose other bits are unknown.
+        self._lowest: dict[str, tuple[int, int]] = {}
         #: The registers that the code has not changed.
         self._unchanged = set(self.registers)
         #: Bytes that the code has written, None for unknown ones; `_lost`: any other byte may be changed too.
@@ -45,9 +47,16 @@ class Machine:
     def copy(self) -> Machine:
         """A copy, for another path."""
         made = Machine(self._memory, self.registers, self._hides_bytes)
-        made._unchanged = set(self._unchanged)
+        made._lowest, made._unchanged = dict(self._lowest), set(self._unchanged)
         made._written, made._lost, made._compared = dict(self._written), self._lost, self._compared
         return made
+
+    def lowest(self, register: str, bits: int) -> int | None:
+        """The lowest bits of a register; None if they are not known."""
+        if register in self.registers:
+            return self.registers[register] & (1 << bits) - 1
+        known, value = self._lowest.get(register, (0, 0))
+        return value & (1 << bits) - 1 if known >= bits else None
 
     # -- memory ------------------------------------------------------------------------------------------------
 
@@ -108,7 +117,7 @@ class Machine:
     def skip_call(self) -> None:
         """Pass over a call of a function that is not followed: its result is not known."""
         for name in CALLER_SAVED:
-            self.registers.pop(name, None)
+            self._lose(name)
         self._compared = None
 
     # -- other instructions ------------------------------------------------------------------------------------
@@ -134,6 +143,10 @@ class Machine:
         elif mnemonic.startswith("set") and len(operands) == 1:
             taken = self._condition(mnemonic[3:])
             self._store(operands[0], None if taken is None else int(taken), 8, instruction)
+        elif name == "neg" and len(operands) == 1 and (bits := _bits(instruction)) is not None:
+            given = self._value(operands[0], bits, instruction)
+            self._compared = (0, given, bits) if given is not None else None
+            self._store(operands[0], -given if given is not None else None, bits, instruction)
         elif len(operands) != 2:
             return False
         elif EXTEND.match(mnemonic):
@@ -180,13 +193,13 @@ class Machine:
     def _forget(self, instruction: Instruction) -> None:
         """Make all unknown that an instruction writes."""
         if not instruction.operands and len(instruction.text.split()) > len(instruction.prefixes) + 1:
-            self.registers = {}
+            self.registers, self._lowest = {}, {}
             self.lose_memory()
         for access in instruction.accesses():
             if access.kind == "write":
                 self._write(access.operand.address(self.registers, instruction.next_address), access.size, None)
         for name in instruction.written:
-            self.registers.pop(name, None)
+            self._lose(name)
         if instruction.kind != "filler" and instruction.mnemonic != "endbr64":
             self._compared = None
 
@@ -214,11 +227,11 @@ class Machine:
             address = operand.address(self.registers, instruction.next_address)
             return self.read(address, bits // 8) if address is not None else None
         found = part(operand)
-        if found is None or found[1] < bits or found[0] not in self.registers:
+        if found is None or found[1] < bits:
             return None
         if self._hides_bytes and bits == 8 and found[0] in self._unchanged:
             return None
-        return self.registers[found[0]] & (1 << bits) - 1
+        return self.lowest(found[0], bits)
 
     def _store(self, operand: Operand, value: int | None, bits: int, instruction: Instruction) -> None:
         if isinstance(operand, MemoryOperand):
@@ -229,14 +242,23 @@ class Machine:
                 self._set(found[0], value if found[1] else None, bits)
 
     def _set(self, register: str, value: int | None, bits: int) -> None:
-        known = self.registers.get(register)
-        self._unchanged.discard(register)
-        if value is None or bits < 32 and known is None:
-            self.registers.pop(register, None)
+        known, lowest = self.registers.get(register), self._lowest.get(register, (0, 0))
+        self._lose(register)
+        if value is None:
             return
-        mask = (1 << bits) - 1
-        # 32 bits clear the upper half, fewer leave the rest unchanged
-        self.registers[register] = value & mask | ((known or 0) & ~mask if bits < 32 else 0)
+        value &= (1 << bits) - 1
+        if bits >= 32:
+            self.registers[register] = value  # 32 bits clear the upper half
+        elif known is not None:
+            self.registers[register] = value | known >> bits << bits
+        else:
+            self._lowest[register] = (max(bits, lowest[0]), value | lowest[1] >> bits << bits)
+
+    def _lose(self, register: str) -> None:
+        """Make a register unknown."""
+        self.registers.pop(register, None)
+        self._lowest.pop(register, None)
+        self._unchanged.discard(register)
 
     def _push(self, value: int | None) -> None:
         sp = self.registers.get("rsp")

@@ -247,9 +247,17 @@ def test_personality_of_rust_may_have_no_name(name: str | None, address: int, is
 
 @pytest.mark.parametrize(("calls", "throws"), [
     (("call acquire", "nop", "call other"), [True, True]),
-    (("call acquire", "call release", "call other"), [True, False, True]),  # the second may throw nothing
-    (("call acquire", "call other", "call release", "call other"), [True, True, False, True]),
-    (("call *%rbx", "call *%rbx", "call *%rbx"), [True, False, True]),
+    # what exists during the first call exists during the second
+    (("call acquire", "call release", "call other"), [True, True, True]),
+    # the second may throw nothing, so the third one may destroy the guard
+    (("call acquire", "call release", "call release", "call other"), [True, True, False, True]),
+    (("call acquire", "call other", "call release", "call other"), [True, True, True, True]),
+    (("call *%rbx", "call *%rbx", "call *%rbx", "call *%rbx"), [True, True, False, True]),
+    # the code between them destroys the guard, may come from elsewhere, or may be passed over
+    (("call acquire", "lock cmpxchg %dl,(%r14)", "call release", "call other"), [True, False, True]),
+    (("call acquire", "label: nop", "call release", "call other", "jne label"), [True, False, True]),
+    (("call acquire", "jne label", "call release", "label: nop", "call other"), [True, False, True]),
+    (("call acquire", "nop", "call release", "call other", "jmp *%rcx"), [True, False, True]),
 ])
 def test_call_between_others_may_have_no_landing_pad(calls: tuple[str, ...], throws: list[bool]) -> None:
     frame = frame_of_rust(DROPPED, calls=calls)

@@ -276,3 +276,19 @@ def test_function_is_analysed_again_only_if_more_of_its_callees_can_be(monkeypat
     for start in program.starts.values():
         flow.effect_of_call(start)
     assert max(Counter(analysed).values()) <= 7  # the bound of the depth
+
+
+@pytest.mark.parametrize(("call", "opcode"), [("call *{0:#x}(%rip)", b"\xff\x15"),
+                                              ("mov {0:#x}(%rip),%rbp", b"\x48\x8b\x2d")])
+@pytest.mark.parametrize("is_releasing", [True, False])
+def test_helper_that_has_a_function_of_another_file_release(call: str, opcode: bytes, is_releasing: bool) -> None:
+    """It calls the function through a slot, so that its own code names no function that releases."""
+    later = "call *%rbp\n" if "mov" in call else ""
+    program = Program(f=f"{KEEP}\ncall acquire\nmov %rbx,%rdi\ncall helper\nhere: call other\nret",
+                      helper=f"{call.format(0)}\n{later}nop\nnop\nnop\nnop\nret",
+                      elsewhere="call release\nret" if is_releasing else "call other\nret")
+    at, size = program.starts["helper"], len(opcode) + 4
+    program.lines[at] = call.format(LINKS - at - STEP)
+    program.memory.write(at, opcode + (LINKS - at - size & 0xFFFFFFFF).to_bytes(4, "little"))
+    program.memory.u64(LINKS, program.starts["elsewhere"])
+    assert program.held() == (set() if is_releasing else ARGUMENT)

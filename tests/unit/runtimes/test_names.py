@@ -4,7 +4,14 @@ import time
 
 import pytest
 
-from gdbext.runtimes.names import cython_name, in_inline_namespace, public_name, rust_name, without_parameters
+from gdbext.runtimes.names import (
+    cython_name,
+    in_inline_namespace,
+    public_name,
+    rust_name,
+    without_hashes,
+    without_parameters,
+)
 
 
 @pytest.mark.parametrize(("name", "expected"), [
@@ -27,6 +34,15 @@ from gdbext.runtimes.names import cython_name, in_inline_namespace, public_name,
 ])
 def test_public_name(name: str, expected: str) -> None:
     assert public_name(name) == expected
+
+
+@pytest.mark.parametrize(("name", "expected"), [
+    ("bank::transfer::h0123456789abcdef", "bank::transfer"), ("bank::h0123", "bank::h0123"),
+    ("<std[e28293b1aa0f68bd]::sys::Mutex>::lock", "<std::sys::Mutex>::lock"),
+    ("table[12]", "table[12]"), ("std::array<int, 4>::at", "std::array<int, 4>::at"),
+])
+def test_hashes_of_rust_are_removed(name: str, expected: str) -> None:
+    assert without_hashes(name) == expected
 
 
 @pytest.mark.parametrize(("name", "expected"), [

@@ -168,6 +168,9 @@ def test_rust() -> None:
     ]
     assert shown(stack) == ["__hash__", "[PyO3 call of Python]", "<rpds::Map>::insert -- Rust",
                             "rpds::Map::get -- Rust", "rpds::utils::replace -- Rust", "[PyO3 dispatch]", "work"]
+    # any thread of Rust's standard library begins with it
+    assert shown([native("server::run"), native("std::panicking::try"), native("std::thread::start")])[1] == (
+        "[catch of panics]")
 
 
 def test_generated_code() -> None:

@@ -5,14 +5,11 @@
    Of each pair of threads, "one" has the first lock and wants the second, and "two" the other way round. The locks are
    variables, members of objects on the heap, taken by a helper that returns the guard, or by a callee, a `RwLock` for
    writing, and one for reading that another thread wants to write.
-   Without optimisation, or with that for size, functions release a lock for the landing pad, and are not all followed.
 
 Truth: {"expect": "deadlock", "crates": ["parking_lot = \"0.12\""],
-        "builds": ["-Copt-level=3 -Cstrip=symbols", "-Copt-level=1"],
-        "silent": ["live-native -Copt-level=0", "core-native -Copt-level=0", "live-native -Copt-level=z",
-                   "core-native -Copt-level=z", "live-native -Copt-level=s", "core-native -Copt-level=s"],
-        "long": ["-Copt-level=0", "-Copt-level=2 -Cstrip=symbols", "-Copt-level=s", "-Copt-level=z",
-                 "-Copt-level=3 -Crelocation-model=static"],
+        "builds": ["-Copt-level=3 -Cstrip=symbols", "-Copt-level=0"],
+        "long": ["-Copt-level=1", "-Copt-level=2 -Cstrip=symbols", "-Copt-level=s", "-Copt-level=z",
+                 "-Copt-level=z -Cstrip=symbols", "-Copt-level=3 -Crelocation-model=static"],
         "edges": [["statics one", "parking-lot-mutex", "statics two"],
                   ["statics two", "parking-lot-mutex", "statics one"],
                   ["members one", "parking-lot-mutex", "members two"],

@@ -9,7 +9,6 @@
 
 Truth: {"expect": "deadlock", "builds": ["-Copt-level=2 -Cpanic=abort -Cstrip=symbols",
                                           "-Copt-level=3 -Clto=fat -Ccodegen-units=1 -Cstrip=symbols"],
-        "silent": ["live-native -Copt-level=1", "core-native -Copt-level=1"],
         "long": ["-Copt-level=1", "-Copt-level=2", "-Copt-level=3 -Cpanic=abort", "-Copt-level=3 -Crelocation-model=static"],
         "edges": [["statics one", "rust-mutex", "statics two"], ["statics two", "rust-mutex", "statics one"],
                   ["members one", "rust-mutex", "members two"], ["members two", "rust-mutex", "members one"],

@@ -8,11 +8,12 @@
 
    The holder is another thread, which sleeps for a while.
 
-Truth: {"expect": "healthy", "builds": ["-Copt-level=1",
+Truth: {"expect": "healthy", "builds": ["-Copt-level=0",
                                         "-Copt-level=3 -Clto=fat -Ccodegen-units=1 -Cstrip=symbols",
                                         "-Copt-level=2 -Cstrip=symbols --cfg written",
                                         "-Copt-level=3 -Cpanic=unwind --cfg read"],
-        "long": ["-Copt-level=0", "-Copt-level=2", "-Copt-level=2 -Cstrip=symbols", "-Copt-level=3", "-Copt-level=s", "-Copt-level=z -Cstrip=symbols",
+        "long": ["-Copt-level=1", "-Copt-level=2", "-Copt-level=2 -Cstrip=symbols", "-Copt-level=3",
+                 "-Copt-level=s", "-Copt-level=z -Cstrip=symbols",
                  "-Copt-level=3 -Crelocation-model=static", "-Copt-level=2 -Cinline-threshold=0",
                  "-Copt-level=0 --cfg written", "-Copt-level=1 --cfg written", "-Copt-level=s --cfg written",
                  "-Copt-level=3 -Clto=fat -Ccodegen-units=1 -Cstrip=symbols --cfg written", "-Copt-level=1 --cfg read",

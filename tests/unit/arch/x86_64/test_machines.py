@@ -24,10 +24,16 @@ def run(text: str, hides_bytes: bool = False, **registers: int) -> Machine:
     ("lea 0x8(%rsp),%rax", STACK + 24), ("movl $0x5,(%rsp)\nmov (%rsp),%rax", 0x1817_1615_0000_0005),
     ("movb $0x0,(%rsp)\nmov (%rsp),%rax", 0x1817_1615_1413_1200), ("push %rbx\npop %rax", 0x1122_3344_5566_7788),
     ("xor %eax,%eax\nadd $0x3,%rax", 3), ("mov $0x9,%eax\nsub $0x1,%eax", 8), ("xor %eax,%eax\nmov $0x7,%al", 7),
-    ("cmp $0x88,%bl\nsete %al\nmovzbl %al,%eax", None), ("xor %eax,%eax\ncmp %rbx,%rbx\nsete %al", 1),
+    ("cmp $0x88,%bl\nsete %al\nmovzbl %al,%eax", 1), ("xor %eax,%eax\ncmp %rbx,%rbx\nsete %al", 1),
     ("imul %rbx,%rax", None), ("mov %r14,%rax", None), ("mov 0x0(%r14),%rax", None),
     ("movq $0x1,(%rsp)\nmov %rbx,(%r14)\nmov (%rsp),%rax", None), ("movaps %xmm0,(%rsp)\nmov (%rsp),%rax", None),
-    ("xor %eax,%eax\nxchg %rax,%rbx", None)])
+    ("xor %eax,%eax\nxchg %rax,%rbx", None),
+    ("movb $0x7,(%rsp)\nmov (%rsp),%al\nmovzbl %al,%eax", 7), ("mov $0x105,%ax\nmov %bl,%al\nmovzwl %ax,%eax", 0x188),
+    ("mov $0x5,%al\nmovzwl %ax,%eax", None), ("mov $0x105,%ax\nmov %r14b,%al\nmovzwl %ax,%eax", None),
+    ("mov $0x5,%al", None), ("mov $0x5,%al\nimul %rbx,%rax\nmovzbl %al,%eax", None),
+    ("mov $0x5,%ah\nmovzbl %al,%eax", None), ("mov $0x10,%eax\nneg %rax", (1 << 64) - 16),
+    ("mov $0x10,%eax\nneg %al", 0xF0), ("movq $0x1,(%rsp)\nnegq (%rsp)\nmov (%rsp),%rax", (1 << 64) - 1),
+    ("neg %r14\nmov %r14,%rax", None)])
 def test_result(text: str, value: int | None) -> None:
     assert run(text).registers.get("rax") == value
 
@@ -37,7 +43,8 @@ def test_result(text: str, value: int | None) -> None:
     ("cmp $0x2,%rsi", "jg", False), ("cmp $0xffffffffffffffff,%rsi", "jg", True),
     ("cmp $0xffffffffffffffff,%rsi", "ja", False), ("test %rsi,%rsi", "je", False), ("test %rsi,%rsi", "js", False),
     ("cmpb $0x11,(%rsp)", "je", True), ("cmp $0x1,%r14", "je", None), ("add $0x1,%rsi", "je", None),
-    ("cmp $0x1,%rsi\nimul %rbx,%rsi", "je", None)])
+    ("cmp $0x1,%rsi\nimul %rbx,%rsi", "je", None), ("neg %rsi", "je", False), ("neg %rsi", "jb", True),
+    ("neg %r14", "je", None)])
 def test_jump(text: str, jump: str, is_taken: bool | None) -> None:
     assert run(text, rsi=1).is_taken(parse(0x1000, 2, f"{jump} 0x2000")) is is_taken
 
@@ -48,6 +55,8 @@ def test_hidden_bytes_are_unknown_until_they_are_written() -> None:
     assert run("test %sil,%sil", hides_bytes=True, rsi=0).is_taken(jump) is None
     assert run("movb $0x11,(%rsp)\ncmpb $0x11,(%rsp)", hides_bytes=True).is_taken(jump) is True
     assert run("xor %esi,%esi\ntest %sil,%sil", hides_bytes=True, rsi=0).is_taken(jump) is True
+    assert run("mov (%rsp),%cl\ncmp $0x11,%cl", hides_bytes=True).is_taken(jump) is None
+    assert run("mov %sil,%cl\ntest %cl,%cl", hides_bytes=True, rsi=0).is_taken(jump) is None
 
 
 def test_call_and_return() -> None:
@@ -56,6 +65,9 @@ def test_call_and_return() -> None:
     assert machine.copy().leave() == machine.leave() == 0x1234
     assert machine.registers["rsp"] == STACK + 16
     machine.registers["rax"] = 1
+    machine.step(parse(0x1000, 4, "mov $0x2,%cl"))
+    assert [machine.copy().lowest("rcx", bits) for bits in (1, 8, 16)] == [0, 2, None]
     machine.skip_call()
     assert "rax" not in machine.registers
+    assert machine.lowest("rcx", 8) is None
     assert "rbx" in machine.registers
