@@ -42,6 +42,7 @@ _BREG_RBP, _DEREF = 0x70 + _RBP, 0x06
 #: The CFA in a linkage table: rsp + 8 + ((rip & 15 >= N) << 3), with the size N of the code of an entry that comes
 #: before the end of its push instruction. Source: binutils bfd/elfxx-x86.c, elf_x86_64_eh_frame_lazy_plt.
 _LINKAGE_CFA = re.compile(rb"\x77\x08\x80\x00\x3f\x1a([\x30-\x4f])\x2a\x33\x24\x22", re.DOTALL)
+_SYSCALL = b"\x0f\x05"
 _RULES = ("offset", "undefined", "same", "register", "value")
 _ADVANCES = {0x02: 1, 0x03: 2, 0x04: 4}
 #: Sizes that no real record exceeds, in bytes; a larger one means damaged data.
@@ -153,6 +154,23 @@ class Unwinder:
             raise CannotUnwind(f"no usable frame description for {pc:#x}")
         return rule
 
+    def _first_rule(self, registers: Mapping[str, int]) -> Rule:
+        """The rule of the innermost frame.
+
+        The frame description of `clone` and `clone3` ends before their system call. After it a new thread has a stack
+        without callers, and the stack of the calling thread has the return address at its top: it waits there until a
+        child that shares its memory calls execve. Source: glibc 2.36 sysdeps/unix/sysv/linux/x86_64/clone3.S.
+        """
+        pc, result = registers["rip"], registers.get("rax")
+        try:
+            return self.rule(pc)
+        except CannotUnwind:
+            before = self.function_range(pc - len(_SYSCALL) - 1)
+            if (result is None or before is None or before[1] != pc - len(_SYSCALL)
+                    or self._memory.read(before[1], len(_SYSCALL)) != _SYSCALL):
+                raise
+        return Rule(False, 8, -8, None, outermost=not result)
+
     def unwind(self, registers: Mapping[str, int], limit: int) -> list[tuple[int, int]]:
         """(program counter, stack pointer) of the frames, innermost first.
 
@@ -170,15 +188,15 @@ class Unwinder:
         """The frames as `unwind` has them, and why the walk ended before the outermost frame, None if it did not."""
         frames = [(registers["rip"], registers["rsp"])]
         try:
-            self._walk(frames, registers.get("rbp", 0), limit)
+            self._walk(frames, registers, limit)
         except (CannotUnwind, MemoryUnreadable) as error:
             # the frames of a traceback hold the stack's contents, and thousands of threads wait for the same
             return frames, error.with_traceback(None)
         return frames, None
 
-    def _walk(self, frames: list[tuple[int, int]], bp: int, limit: int) -> None:
+    def _walk(self, frames: list[tuple[int, int]], registers: Mapping[str, int], limit: int) -> None:
         """Append the callers of the innermost frame."""
-        pc, sp = frames[0]
+        (pc, sp), bp = frames[0], registers.get("rbp", 0)
         rules = self._rules
         low = high = 0  # the part of the stack that `words` holds
         words: memoryview | bytes = b""
@@ -186,7 +204,7 @@ class Unwinder:
         while len(frames) < limit:
             rule = rules.get(inside)
             if rule is None:
-                rule = self.rule(inside)
+                rule = self.rule(inside) if len(frames) > 1 else self._first_rule(registers)
             if rule.outermost:
                 break
             cfa = ((bp if rule.from_rbp else sp) + rule.cfa_offset if rule.cfa_at is None
@@ -223,7 +241,7 @@ class Unwinder:
         values = {name: registers[name] for name in ("rip", "rsp", *_CALLEE_SAVED.values()) if name in registers}
         try:
             for depth in range(index):
-                rule = self.rule(values["rip"] - (depth > 0))
+                rule = self.rule(values["rip"] - 1) if depth else self._first_rule(registers)
                 base = values.get("rbp" if rule.from_rbp else "rsp")
                 if rule.outermost or base is None:
                     return {}

@@ -8,7 +8,7 @@ import struct
 import subprocess
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -124,6 +124,26 @@ def test_frames_beyond_a_function_that_aligns_its_stack() -> None:
     for wrong in (0, 8, STACK - 0x1000, 1 << 63, (1 << 64) - 1):
         assert frames.unwinder.walk({**registers, "rbp": wrong}, 3)[0] == [(TEXT + 0x10, STACK + 0x40)]
         assert frames.unwinder.frame_registers({**registers, "rbp": wrong}, 1) == {}
+
+
+@pytest.mark.parametrize(("code", "after", "rax", "callers"), [
+    (b"\x0f\x05", 2, 0, 0),  # a new thread
+    (b"\x0f\x05", 2, (1 << 64) - 38, 2),  # in the system call
+    (b"\x0f\x05", 2, None, None), (b"\x0f\x34", 2, 0, None), (b"\x90\x0f\x05", 3, 0, None), (b"\x0f\x05", 1, 0, None)])
+def test_frames_after_the_system_call_of_clone(code: bytes, after: int, rax: int | None, callers: int | None) -> None:
+    frames = Frames(NO_ROWS, FRAME_POINTER, NO_ROWS)
+    frames.module = replace(frames.module, sections=(
+        Section(".text", TEXT, TEXT + 0x400), *frames.module.sections[1:]))
+    unwinder = Unwinder(frames.memory, [frames.module])
+    end = TEXT + 0x300
+    frames.memory.map(end, code.ljust(0x100, b"\x90"))
+    frames.memory.map(STACK, struct.pack("<4Q", TEXT + 0x110, 0, TEXT + 0x10, 0))
+    registers = {"rip": end + after, "rsp": STACK, "rbp": STACK + 8, **({"rax": rax} if rax is not None else {})}
+    found, error = unwinder.walk(registers, 3)
+    assert (error is None) is (callers is not None)
+    assert [pc for pc, _ in found] == [end + after, TEXT + 0x110, TEXT + 0x10][:1 + (callers or 0)]
+    caller = unwinder.frame_registers(registers, 1)
+    assert caller.get("rip") == (TEXT + 0x110 if callers else None)
 
 
 #: As GNU ld describes a table of entries: a jump of 6 bytes, a push of 5 and a jump of 5.
