@@ -56,10 +56,9 @@ ReasonCode = Literal[
     "descriptor", "former-descriptor", "in-timed-wait", "interrupted-by-the-pause", "maybe-blocked", "opens", "sleeps",
     "sleeps-for", "sleeps-more",
     "sleeps-until", "waits-for-aio", "waits-for-any-child", "waits-for-child", "waits-for-child-number",
-    "waits-for-children", "waits-for-futexes", "waits-for-gpu", "waits-for-group", "waits-for-message",
-    "waits-for-own-group",
-    "waits-for-pidfd", "waits-for-room", "waits-for-semaphores", "waits-for-signal", "waits-in-cuda", "with-timeout",
-    "wrote-a-part",
+    "waits-for-children", "waits-for-execve", "waits-for-futexes", "waits-for-gpu", "waits-for-group",
+    "waits-for-message", "waits-for-own-group", "waits-for-pidfd", "waits-for-room", "waits-for-semaphores",
+    "waits-for-signal", "waits-in-cuda", "with-timeout", "wrote-a-part",
     # waits/: the other ends of descriptors
     "connects-to", "copies-to", "descriptor-not-in-core", "descriptor-not-visible", "descriptor-of",
     "descriptor-unreadable", "file-locked-here", "in-accept-queue", "ioctl-request", "locked-by", "locker-not-recorded",

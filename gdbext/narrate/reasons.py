@@ -269,6 +269,10 @@ _WORDINGS: Mapping[ReasonCode, Wording] = {
     "waits-for-child-number": lambda number, process=None: (
         f"waits for child process {number}" + ("" if process is None else f", which is {process} here")),
     "waits-for-children": lambda children, count: f"waits for any child: {_listed(children, count)}",
+    "waits-for-execve": lambda children, count: (
+        "waits until a child process calls execve" if not count
+        else f"waits until child {children[0]} calls execve" if count == 1
+        else f"waits until one of its children calls execve: {_listed(children, count)}"),
     "waits-for-futexes": lambda words, count: (
         f"waits for any of the futex words {', '.join(map(hex, words))}"
         + (f" and {count - len(words)} more" if count > len(words) else "")),

@@ -16,10 +16,10 @@ from gdbext.model.kinds import GIL, kind_of
 from gdbext.model.reasons import parts
 from gdbext.model.verdict import Verdict, VerdictKind
 
-#: Waits for the end of a child process, or for a child of a certain group.
+#: Waits for the end of a child process, for a child of a certain group, or for a child that shares the memory.
 _FOR_CHILDREN = frozenset((
-    "waits-for-any-child", "waits-for-child", "waits-for-child-number", "waits-for-children", "waits-for-group",
-    "waits-for-own-group", "waits-for-pidfd"))
+    "waits-for-any-child", "waits-for-child", "waits-for-child-number", "waits-for-children", "waits-for-execve",
+    "waits-for-group", "waits-for-own-group", "waits-for-pidfd"))
 #: Other waits of a thread that only an event outside of the process ends.
 _OUTSIDE = frozenset((
     "waits-for-aio", "waits-for-message", "waits-for-room", "waits-for-semaphores", "opens", "wrote-a-part"))

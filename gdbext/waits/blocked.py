@@ -4,7 +4,7 @@ A wait on a descriptor is reported as a wait for a lock of kind ``descriptor``, 
 of a deadlock. Any other wait is reported as text. Only a live process shows what a descriptor is and which processes
 have its other end.
 
-Sources: Linux 6.1 include/uapi/asm-generic/poll.h, include/uapi/linux/{io_uring,time_types,wait}.h.
+Sources: Linux 6.1 include/uapi/asm-generic/poll.h, include/uapi/linux/{io_uring,sched,time_types,wait}.h.
 """
 
 from __future__ import annotations
@@ -56,6 +56,7 @@ _UINT64 = struct.Struct("<Q")
 
 _P_PID, _P_PGID, _P_PIDFD = 1, 2, 3
 _TIMER_ABSTIME = 1
+_CLONE_VFORK = 0x4000
 _IORING_ENTER_EXT_ARG = 8
 
 #: What a call waits for whose first argument is a descriptor.
@@ -99,6 +100,7 @@ class Blocked:
             "ioctl": self._ioctl,
             **dict.fromkeys(("flock", "fcntl"), functools.partial(file_lock_wait, target, self._descriptors)),
             "wait4": lambda name, arguments: self._child(_int(arguments[0])), "waitid": self._waitid,
+            **dict.fromkeys(("vfork", "clone", "clone3"), self._vfork),
             "nanosleep": lambda name, arguments: SeenWait(self._sleep(arguments[0]), timed=True),
             "clock_nanosleep": self._clock_nanosleep,
             **dict.fromkeys(("pause", "rt_sigsuspend"), lambda name, arguments: SeenWait(because("waits-for-signal"))),
@@ -275,12 +277,27 @@ class Blocked:
                 return SeenWait(because("waits-for-child", process=process))
             return SeenWait(because("waits-for-child-number", number=number, process=process))
         if number == -1:
-            children = proc.children() if proc is not None else ()
-            if not children:
+            children, count = self._children()
+            if not count:
                 return SeenWait(because("waits-for-any-child"))
-            named = tuple([self._descriptors.process(pid) for pid in children[:MANY]])
-            return SeenWait(because("waits-for-children", children=named, count=len(children)))
+            return SeenWait(because("waits-for-children", children=children, count=count))
         return SeenWait(because("waits-for-group", group=-number) if number else because("waits-for-own-group"))
+
+    def _children(self) -> tuple[tuple[Reason, ...], int]:
+        """Some child processes, and the number of all; none in a core."""
+        children = self._proc.children() if self._proc is not None else ()
+        return tuple([self._descriptors.process(pid) for pid in children[:MANY]]), len(children)
+
+    def _vfork(self, name: str, arguments: Sequence[int]) -> SeenWait | None:
+        """A wait for a child that shares the memory of this process until it calls execve or ends."""
+        flags: int | None = arguments[0]
+        if name == "clone3":
+            values = self._unpack(_UINT64, arguments[0])  # struct clone_args: flags
+            flags = values[0] if values is not None else None
+        if name != "vfork" and (flags is None or not flags & _CLONE_VFORK):
+            return None
+        children, count = self._children()
+        return SeenWait(because("waits-for-execve", children=children, count=count))
 
     def _clock_nanosleep(self, name: str, arguments: Sequence[int]) -> SeenWait:
         if arguments[1] & _TIMER_ABSTIME:

@@ -141,6 +141,7 @@ NOT_COMPARED = {
     "hot.py": "JIT code of Python has no frame descriptions, so GDB makes the report",
     **dict.fromkeys(("messages.c", "messages.cc", "messages.rs"), "the test calls decoders, and makes no report"),
     **dict.fromkeys(("moved_library.c", "placed.c"), "files are missing or moved, and GDB finds them in other ways"),
+    "vfork.c": "GDB cannot stop a thread that waits in vfork",
     "twice.py": "the example of a page, which is made with GDB",
 }
 

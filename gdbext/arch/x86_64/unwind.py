@@ -26,7 +26,7 @@ from gdbext.inferior.protocol import Memory, Module
 from gdbext.record import record
 
 #: DWARF register numbers of x86-64.
-_RBP, _RSP, _RA = 6, 7, 16
+_RDI, _RBP, _RSP, _RA = 5, 6, 7, 16
 _CALLEE_SAVED = {3: "rbx", _RBP: "rbp", 12: "r12", 13: "r13", 14: "r14", 15: "r15"}
 #: DW_CFA instructions by their byte: the effect, and the operands: unsigned, signed, a factored offset of either kind
 #: (U, S).
@@ -70,6 +70,8 @@ class Rule:
 
     A function that aligns its stack stores the canonical frame address at rbp + `cfa_at`. Its caller's rbp is stored
     where rbp points, and other registers at rbp + the offsets of `near_rbp`.
+
+    The return address of vfork is in the register `returns_in`, because its child uses the same stack.
     """
 
     from_rbp: bool
@@ -81,6 +83,7 @@ class Rule:
     lost: tuple[str, ...] = ()
     cfa_at: int | None = None
     near_rbp: tuple[tuple[str, int], ...] = ()
+    returns_in: str | None = None
 
 
 @record
@@ -207,6 +210,13 @@ class Unwinder:
                 rule = self.rule(inside) if len(frames) > 1 else self._first_rule(registers)
             if rule.outermost:
                 break
+            if rule.returns_in is not None:
+                if len(frames) > 1 or rule.returns_in not in registers:
+                    raise CannotUnwind(f"the caller of {inside:#x} is not known")
+                pc, sp = registers[rule.returns_in], sp + rule.cfa_offset
+                frames.append((pc, sp))
+                inside = pc - 1
+                continue
             cfa = ((bp if rule.from_rbp else sp) + rule.cfa_offset if rule.cfa_at is None
                    else self._near_rbp(bp, rule.cfa_at, sp))
             if not sp < cfa < sp + _MAX_FRAME or cfa & 7:
@@ -245,6 +255,11 @@ class Unwinder:
                 base = values.get("rbp" if rule.from_rbp else "rsp")
                 if rule.outermost or base is None:
                     return {}
+                if rule.returns_in is not None:
+                    if depth or rule.returns_in not in registers:
+                        return {}
+                    values["rip"], values["rsp"] = registers[rule.returns_in], values["rsp"] + rule.cfa_offset
+                    continue
                 cfa = (base + rule.cfa_offset if rule.cfa_at is None
                        else self._near_rbp(base, rule.cfa_at, values["rsp"]))
                 if not values["rsp"] < cfa < values["rsp"] + _MAX_FRAME or cfa & 7:
@@ -440,6 +455,8 @@ class _State:
         ra_kind, ra_offset = self.rules.get(_RA, ("same", 0))
         if ra_kind == "undefined":
             return Rule(False, 8, -8, None, outermost=True)
+        if (ra_kind, ra_offset, self.cfa_register) == ("register", _RDI, _RSP) and _RBP not in self.rules:
+            return Rule(False, self.cfa_offset, 0, None, returns_in="rdi")
         if self.cfa_register not in (_RBP, _RSP) and self.cfa_at is None or ra_kind != "offset":
             raise CannotUnwind("the frame is found through an expression or an unusual register")
         rbp_kind, rbp_offset = self.rules.get(_RBP, ("same", 0))

@@ -39,6 +39,7 @@ from tests.support.reasons import said
 
 WORD = (1 << 64) - 1
 WRITE, IOCTL, PREAD64, PAUSE, NANOSLEEP, CONNECT, ACCEPT, WAIT4, FSYNC = 1, 16, 17, 34, 35, 42, 43, 61, 74
+CLONE, VFORK, CLONE3 = 56, 58, 435
 SEMOP, MSGSND, MSGRCV, FCNTL, FLOCK, SIGTIMEDWAIT, SIGSUSPEND, SELECT = 65, 69, 70, 72, 73, 128, 130, 23
 IO_GETEVENTS, SEMTIMEDOP, CLOCK_NANOSLEEP, EPOLL_WAIT, MQ_TIMEDRECEIVE, WAITID, OPEN, OPENAT = (
     208, 220, 230, 232, 243, 247, 2, 257)
@@ -343,6 +344,33 @@ def test_children(live: FakeTarget, fake: FakeProc) -> None:
     assert [said(thread.blocked_on) for thread in threads] == [
         'waits for child process 88 "sh"', 'waits for any child: process 88 "sh" and process 89 "cat"',
         "waits for child process 77", 'waits for child process 89 "cat"', "waits for the child process of fd 7"]
+
+
+def flags_for(number: int, flags: int) -> tuple[FakeTarget, int]:
+    """A core, and the first argument of a system call that makes a process."""
+    target = FakeTarget("core")
+    return target, put(target, flags.to_bytes(8, "little")) if number == CLONE3 else flags
+
+
+@pytest.mark.parametrize("number", [VFORK, CLONE, CLONE3])
+def test_child_that_uses_the_same_memory(number: int) -> None:
+    target, argument = flags_for(number, 0x4111)
+    assert words(target, number, argument) == "waits until a child process calls execve"
+    target, argument = flags_for(number, 0x1200011)
+    assert (words(target, number, argument) is None) is (number != VFORK)
+
+
+def test_flags_that_cannot_be_read() -> None:
+    assert words(FakeTarget("core"), CLONE3, 0xDEAD_0000) is None
+
+
+@pytest.mark.parametrize(("children", "child"), [
+    ({}, "a child process calls execve"), ({88: "sh"}, 'child process 88 "sh" calls execve'),
+    ({88: "sh", 89: "cat"}, 'one of its children calls execve: process 88 "sh" and process 89 "cat"')])
+def test_which_child_uses_the_same_memory(live: FakeTarget, fake: FakeProc, children: dict[int, str],
+                                          child: str) -> None:
+    fake.children(children)
+    assert words(live, VFORK) == f"waits until {child}"
 
 
 def test_child_in_a_pid_namespace(live: FakeTarget, fake: FakeProc) -> None:

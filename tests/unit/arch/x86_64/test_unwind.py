@@ -146,6 +146,29 @@ def test_frames_after_the_system_call_of_clone(code: bytes, after: int, rax: int
     assert caller.get("rip") == (TEXT + 0x110 if callers else None)
 
 
+#: As glibc describes vfork: the return address is popped into rdi.
+VFORK = advance(1) + def_cfa_offset(0) + b"\x09\x10\x05" + advance(8) + def_cfa_offset(8)
+
+
+@pytest.mark.parametrize(("offset", "size"), [(1, 0), (8, 0), (9, 8)])
+def test_return_address_in_a_register(offset: int, size: int) -> None:
+    frames = Frames(VFORK, FRAME_POINTER)
+    assert frames.rule(offset) == Rule(False, size, 0, None, returns_in="rdi")
+    frames.memory.map(STACK, struct.pack("<4Q", 0, 0, 0, 0))
+    registers = {"rip": TEXT + offset, "rsp": STACK, "rbp": 5, "rbx": 3, "rdi": TEXT + 0x101}
+    assert frames.unwinder.walk(registers, 2)[0] == [(TEXT + offset, STACK), (TEXT + 0x101, STACK + size)]
+    assert frames.unwinder.frame_registers(registers, 1) == {
+        "rip": TEXT + 0x101, "rsp": STACK + size, "rbp": 5, "rbx": 3}
+    del registers["rdi"]
+    assert frames.unwinder.walk(registers, 2)[0] == [(TEXT + offset, STACK)]
+    assert frames.unwinder.frame_registers(registers, 1) == {}
+    # only the innermost frame has all its registers
+    frames.memory.map(STACK, struct.pack("<4Q", 0, TEXT + offset + 1, 0, 0))
+    inner = {"rip": TEXT + 0x101, "rsp": STACK, "rbp": 5, "rdi": TEXT + 0x101}
+    assert frames.unwinder.walk(inner, 3)[0] == [(TEXT + 0x101, STACK), (TEXT + offset + 1, STACK + 16)]
+    assert frames.unwinder.frame_registers(inner, 2) == {}
+
+
 #: As GNU ld describes a table of entries: a jump of 6 bytes, a push of 5 and a jump of 5.
 LINKAGE = b"\x0f\x0b\x77\x08\x80\x00\x3f\x1a\x3b\x2a\x33\x24\x22"
 
@@ -517,12 +540,13 @@ def compare(path: Path, every_pc: bool) -> tuple[int, int]:
         place = re.fullmatch(r"(rsp|rbp)\+(\d+)", row.cfa)
         for pc in range(row.start, row.end) if every_pc else (row.start, row.end - 1):
             compared += 1
-            # for some instructions vfork has its return address in a register
             unusual = (row.signal or place is None or not re.fullmatch(r"u|s|c[+-]\d+", row.rbp)
                        or not re.fullmatch(r"c[+-]\d+", row.ra))
             if row.cfa == "exp" and any(each.name == ".plt" and each.start <= bias + pc < each.end for each in code):
                 # the jump of 6 bytes and the push of 5, or the linker's own entry
                 assert unwinder.rule(bias + pc) == Rule(False, 16 if pc % 16 >= 11 else 8, -8, None), hex(pc)
+            elif row.ra == "r5" and place is not None and place[1] == "rsp":  # vfork
+                assert unwinder.rule(bias + pc) == Rule(False, int(place[2]), 0, None, returns_in="rdi"), hex(pc)
             elif row.ra == "u" and not row.signal:
                 assert unwinder.rule(bias + pc).outermost, (hex(pc), row)
             elif unusual:
