@@ -7,7 +7,7 @@ Truth: {"expect": "healthy", "crates": ["parking_lot = \"0.12\""],
         "builds": ["-Copt-level=0", "-Copt-level=3 -Cstrip=symbols", "-Copt-level=2 -Cstrip=symbols --cfg written",
                    "-Copt-level=3 --cfg read"],
         "long": ["-Copt-level=1", "-Copt-level=2", "-Copt-level=s -Cstrip=symbols", "-Copt-level=z",
-                 "-Copt-level=3 -Cpanic=abort", "-Copt-level=2 -Cinline-threshold=0", "-Copt-level=0 --cfg written",
+                 "-Copt-level=2 -Cinline-threshold=0", "-Copt-level=0 --cfg written",
                  "-Copt-level=1 --cfg written", "-Copt-level=3 --cfg written", "-Copt-level=0 --cfg read",
                  "-Copt-level=s --cfg read", "-Copt-level=2 -Cstrip=symbols --cfg read"]} */
 #[path = "../rust_twins.rs"]
