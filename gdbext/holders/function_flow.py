@@ -347,6 +347,17 @@ class Function:
                 found[at] = found[at]._replace(always=False)
         return tuple(dict.fromkeys(found.values()))
 
+    def acquires_by_instruction(self, lock: Value) -> bool:
+        """Whether an instruction of the function itself has acquired a lock that it returns with."""
+        return any(taken.lock == lock and taken.kept and self._code[at].exchange is not None
+                   for state in self._exits for (at, _), taken in state.taken.items())
+
+    def keeps(self, pc: int, lock: Value) -> bool:
+        """Whether the call at a program counter acquires a lock, and every path from there to an end keeps it."""
+        found = [taken for state in self._exits for (at, _), taken in state.taken.items()
+                 if at in self._code and at <= pc < self._code[at].next_address]
+        return bool(found) and all(taken.lock == lock and taken.kept for taken in found)
+
     def _attempt(self, state: State) -> Attempt | None:
         """The attempt whose result a function returns."""
         result = state.values.get(state.cpu.RESULT)

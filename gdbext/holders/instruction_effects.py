@@ -230,13 +230,14 @@ class InstructionEffects:
 
     def _acquires_more(self, exchange: Exchange, inlined: Inlined, instruction: Instruction, state: State) -> bool:
         """Whether a comparison acquires a lock by a change of the old value."""
-        if exchange.kind != "compares" or exchange.old is None or exchange.stored is None or not inlined.added:
+        if exchange.kind != "compares" or exchange.old is None or exchange.stored is None or not (
+                inlined.added or inlined.bit):
             return False
         ones = {name: state.ones_of(name) for name in state.cpu.GENERAL}
         made = state.cpu.change(self._before(instruction.address), exchange.old, exchange.stored,
                                 8 * exchange.size, ones)
         return made is not None and (made.added in inlined.added and not made.ones or any(
-            made.ones & bits == bits for bits in inlined.added if bits & bits - 1))
+            made.ones & bits == bits for bits in inlined.added if bits & bits - 1) or made.ones & inlined.bit != 0)
 
     def _stored(self, exchange: Exchange, address: int, state: State) -> int | None:
         """The value that an exchange stores, if it is constant."""

@@ -90,10 +90,12 @@ class KnownCode:
     """The analyses of one process's code, for all snapshots that follow each other.
 
     With `postpones`, a snapshot takes functions that are not known yet for unknown code: it is one of a process that is
-    paused meanwhile. They are analysed by `catch_up`, for the next snapshot.
+    paused meanwhile. They are analysed by `catch_up`, for the next snapshot. `hidden` are functions that acquire locks
+    of an Abseil that exports none of its functions, as waiting threads have shown.
     """
 
     def __init__(self) -> None:
+        self.hidden: frozenset[int] = frozenset()
         self._files: object = None
         self._analyses: dict[object, Any] = {}
         self.postpones = False
@@ -102,7 +104,7 @@ class KnownCode:
         """Go on with another snapshot, and forget the analyses that may not be right for it."""
         files = tuple(_identity(target.memory, code.modules))
         if files != self._files:
-            self._analyses = {}
+            self._analyses, self.hidden = {}, frozenset()
         self._files = files
         self._analyses = {key: analysis for key, analysis in self._analyses.items()
                           if analysis is None or analysis.continue_with(target, code)}

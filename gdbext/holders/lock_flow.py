@@ -179,6 +179,16 @@ class LockFlow:
         function = self._function_at(pc, entered)
         return function.acquired_by.get(lock) if function is not None else None
 
+    def acquires_by_instruction(self, start: int, lock: Value) -> bool:
+        """Whether an instruction of a function itself acquires a lock, on some path at least."""
+        function = self._function(start, 1)
+        return function is not None and function.acquires_by_instruction(lock)
+
+    def keeps(self, start: int, pc: int, lock: Value) -> bool:
+        """Whether a call in a function acquires a lock that the function returns with, if it makes that call."""
+        function = self._function(start, 1)
+        return function is not None and function.keeps(pc, lock)
+
     def gives_back(self, pc: int, lock: Value, entered: int | None = None) -> bool:
         """Whether the function of a program counter releases a lock that it has acquired."""
         function = self._function_at(pc, entered)

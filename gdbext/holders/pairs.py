@@ -46,7 +46,7 @@ class Inlined:
     it, and so does a comparison that succeeds and stores the compared value plus one of `added`, or with all bits of
     one of them set. Any other exchange of one of the kinds in `releases` may release it, but an addition of a constant
     only if that is one of `subtracted`. A word that `is_bool` is 0 or 1. With `zero_frees`, an exchange or a comparison
-    releases it only if it stores the constant 0.
+    releases it only if it stores the constant 0. If a comparison stores the compared value with `bit` set, it acquires.
     """
 
     size: int
@@ -56,11 +56,12 @@ class Inlined:
     subtracted: frozenset[int] = frozenset()
     is_bool: bool = False
     zero_frees: bool = False
+    bit: int = 0
 
     @property
     def may_acquire(self) -> bool:
         """Whether any of the instructions acquires a lock, not only calls of functions."""
-        return bool(self.acquired or self.added)
+        return bool(self.acquired or self.added or self.bit)
 
     def may_be(self, exchange: Exchange) -> bool:
         """Whether an instruction may acquire or release a lock."""
@@ -81,7 +82,8 @@ class Pairs:
     release a lock that one has acquired: the thread is only a candidate, and only if the function that has acquired the
     lock also releases it. The file that exports the functions of `waits` calls code of the program, which may release
     any lock. Only the functions of `waits` do not: they wait for a lock, or wake a thread that does. If `dropped`, it
-    is a lock of Rust: the destructor of a guard releases it by one of `inlined`.
+    is a lock of Rust: the destructor of a guard releases it by one of `inlined`. If no file exports the functions,
+    waiting threads may show where they are; then `hidden` are the instructions, also in the library's own code.
     """
 
     acquires: tuple[Call, ...] = ()
@@ -94,6 +96,7 @@ class Pairs:
     others_release: bool = False
     waits: tuple[Call, ...] = ()
     dropped: bool = False
+    hidden: Inlined | None = None
 
 
 def _calls(names: str, succeeds: Success = "always", argument: int | None = 0) -> tuple[Call, ...]:
@@ -146,7 +149,7 @@ PAIRS: Final[Mapping[LockKind, Pairs]] = {
                         argument=1)),
     # Abseil 20180600 to 20260107, absl/synchronization/mutex.h and mutex.cc: a function acquires the mutex even if its
     # time is over or its condition is false. Those with "Slow" are called by the others, and threads wait in them. A
-    # comparison may be a release that the compiler has inlined
+    # comparison may be a release that the compiler has inlined. Bit 3 is that of a writer
     "absl-mutex": Pairs(
         _absl("5Mutex4LockEv 5Mutex4lockEv 5Mutex10ReaderLockEv 5Mutex11lock_sharedEv "
               "5Mutex8LockWhenERKNS_9ConditionE 5Mutex14ReaderLockWhenERKNS_9ConditionE "
@@ -167,6 +170,7 @@ PAIRS: Final[Mapping[LockKind, Pairs]] = {
                 "7CondVar16WaitWithDeadlineEPNS_5MutexENS_4TimeE "
                 "7CondVar10WaitCommonEPNS_5MutexENS_24synchronization_internal13KernelTimeoutE", argument=1),
         inlined=Inlined(8, frozenset(), frozenset(("compares",))),
+        hidden=Inlined(8, frozenset(), frozenset(("compares",)), bit=8),
         versioned=re.compile(r"absl::(\w+)::(?:Mutex|CondVar)::")),
     # Boost 1.74 boost/thread/pthread/shared_mutex.hpp. All of it is in the header, so the compiler may inline a
     # release: each locks and unlocks the pthread mutex that protects the state and comes after it

@@ -130,7 +130,8 @@ class ProvenHolders:
         self._cleanups: dict[tuple[_Functions, int, int], Cleanup | None] = {}
 
     def find(self, seen: SeenThread, kind: LockKind, address: int, only: str | None = None,
-             is_waiting: bool = False, namespace: str | None = None, is_shared: bool | None = None) -> Proof | None:
+             is_waiting: bool = False, namespace: str | None = None, is_shared: bool | None = None,
+             hidden: frozenset[int] = frozenset()) -> Proof | None:
         """The frame of a thread which proves that the thread holds the lock at an address; None if there is none.
 
         :param is_waiting: the thread waits for this lock. Its guards prove nothing: one may be about to acquire it.
@@ -138,7 +139,7 @@ class ProvenHolders:
         :param is_shared: whether readers hold the lock; None if the guards of the thread prove nothing.
         :param namespace: the inline namespace of the library; see `namespace_of`.
         """
-        functions = self._functions(kind, namespace) if kind in PAIRS else None
+        functions = self._functions(kind, namespace, hidden) if kind in PAIRS else None
         if functions is None:
             return None
         native = seen.native(self._code)
@@ -236,6 +237,62 @@ class ProvenHolders:
         found = [versioned.match(name) for name in names if versioned is not None and name is not None]
         return next((match[1] for match in found if match is not None), None)
 
+    def has_functions(self, kind: LockKind, namespace: str | None) -> bool:
+        """Whether a file exports functions that acquire locks of a kind."""
+        return self._functions(kind, namespace) is not None
+
+    def find_hidden(self, kind: LockKind, seen: SeenThread, address: int, inside: int) -> None:
+        """Find functions without exported names that a waiting thread is in, and that return with the lock.
+
+        The innermost is the one whose frame contains the structure with what the thread waits for.
+
+        :param inside: the address of that structure.
+        """
+        native = seen.native(self._code)
+        index = next((i for i, (_, sp) in enumerate(native[1:]) if sp > inside), 0)
+        if index < 2 or native[index][1] > inside:
+            return
+        inner = self._values.start_of(native[index - 1][0] - 1)
+        starts = tuple(self._values.start_of(pc - 1) for pc, _ in native[index:index + _MAX_PARTS])
+        hidden = self._known_code.hidden
+        if starts[0] is not None and (
+                starts[0] in hidden or inner is not None and self._argument(self._values, seen, index, 0) == address
+                and self._keeps(kind, inner, starts[0], native[index][0] - 1)):
+            self._known_code.hidden = hidden | {starts[0], *self._acquiring(kind, starts)}
+
+    @remembered
+    def _keeps(self, kind: LockKind, inner: int, start: int, pc: int) -> bool:
+        """Whether a function that calls another one, in order to wait, returns with the lock of both first arguments.
+
+        A function of the program does not, if the compiler has inlined all of the library's functions into it.
+        """
+        functions = self._functions(kind, None, frozenset((inner,)))
+        return functions is not None and functions.flow.keeps(start, pc, entry(self._code.cpu.ARGUMENTS[0]))
+
+    @remembered
+    def _acquiring(self, kind: LockKind, starts: tuple[int | None, ...]) -> Collection[int]:
+        """The callers of the first one of these functions that acquire the lock of their first argument, as it does.
+
+        The last one may acquire it by an instruction, too. The code on that path is for the search for deadlocks,
+        changes other words in the same way, and so may seem to release any lock.
+        """
+        functions = self._functions(kind, None, frozenset(start for start in starts[:1] if start is not None))
+        lock = entry(self._code.cpu.ARGUMENTS[0])
+        found: list[int] = []
+        for start in starts[1:]:
+            if functions is None or start is None:
+                break
+            flow = functions.flow
+            effect = flow.effect_of_call(start)
+            if lock in effect.acquires:
+                found.append(start)
+                continue
+            if lock not in effect.releases and flow.acquires_by_instruction(start, lock) and any(
+                    taken.lock == lock and taken.always and taken.kept for taken in effect.taken):
+                found.append(start)
+            break
+        return found
+
     def call_of(self, seen: SeenThread, index: int) -> FunctionCall | None:
         """The call of a caller's function; None if no register or stack slot still contains its argument."""
         start = self._values.start_of(seen.native(self._code)[index][0] - 1)
@@ -255,15 +312,21 @@ class ProvenHolders:
 
     # -- the functions of a row --------------------------------------------------------------------------------
 
-    def _functions(self, kind: LockKind, namespace: str | None = None) -> _Functions | None:
+    def _functions(self, kind: LockKind, namespace: str | None = None,
+                   hidden: frozenset[int] = frozenset()) -> _Functions | None:
         """The functions of a row; None if no file has one that acquires."""
-        return self._known_code.get((kind, namespace), lambda: self._find_functions(kind, namespace))
+        return self._known_code.get((kind, namespace, hidden), lambda: self._find_functions(kind, namespace, hidden))
 
-    def _find_functions(self, kind: LockKind, namespace: str | None) -> _Functions | None:
+    def _find_functions(self, kind: LockKind, namespace: str | None, hidden: frozenset[int]) -> _Functions | None:
         row: Pairs = PAIRS[kind]
         own, acquiring, releasing, running, suspending, waiting = (
             self._addresses(calls, namespace) for calls in (
                 row.acquires, row.acquires + row.may_acquire, row.releases, row.runs, row.suspends, row.waits))
+        inlined = row.inlined
+        if not acquiring and hidden and row.hidden is not None:
+            acquiring = {address: (Call("", 0), module) for address in hidden
+                         for module in [self._code.module(address)] if module is not None}
+            inlined = row.hidden
         if not (acquiring or running or row.dropped or row.inlined is not None and row.inlined.may_acquire):
             return None
         effects = dict.fromkeys(suspending, Effect(suspends=True))
@@ -280,7 +343,7 @@ class ProvenHolders:
         parts = {part: call for address, (call, _) in running.items() for part in self._parts(address)}
         are_own = row.inlined is not None or row.others_release
         outside = [*self._library, *self._interpreters()] if are_own else self._library
-        flow = LockFlow(self._target, self._code, effects, outside, row.inlined,
+        flow = LockFlow(self._target, self._code, effects, outside, inlined,
                         [module for _, module in waiting.values()], frozenset(waiting))
         all_calls = {**acquiring, **suspending, **releasing}
         arguments = {address: self._code.cpu.ARGUMENTS[call.argument]

@@ -22,6 +22,7 @@ LockKind = Literal[
     "py-buffered-io", "stop-the-world", "futex", "file-lock", "descriptor"]
 
 #: Kinds that are named outside of this table.
+ABSL_MUTEX: Final = "absl-mutex"
 CONDVAR: Final = "condvar"
 DESCRIPTOR: Final = "descriptor"
 FAST_RLOCK: Final = "py-fast-rlock"

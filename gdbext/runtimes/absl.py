@@ -43,13 +43,14 @@ class Waiter:
     """A thread that waits. `queue` are the ``PerThreadSynch *`` in its list.
 
     With `has_condition` it waits until that is true. `mutex` is the ``Mutex *`` that it has released in order to wait
-    for a condition variable.
+    for a condition variable. `params` is its ``SynchWaitParams *``, in the frame of the function that waits.
     """
 
     queue: frozenset[int]
     reads: bool
     has_condition: bool
     mutex: int | None
+    params: int
 
 
 @record
@@ -82,7 +83,7 @@ def read_waiter(memory: Memory, word: int) -> Waiter | None:
             return None
         queue.add(at)
         at = read_u64(memory, at)
-    return Waiter(frozenset(queue), bit == _READER, condition != 0, mutex or None) if bit in _MODES else None
+    return Waiter(frozenset(queue), bit == _READER, condition != 0, mutex or None, params) if bit in _MODES else None
 
 
 def find_awaited(memory: Memory, waiter: Waiter, addresses: Iterable[int]) -> Awaited | None:

@@ -9,12 +9,12 @@ from gdbext.glibc.futex import CLOCK_REALTIME, FUTEX_WAIT, FUTEX_WAIT_BITSET, PR
 from gdbext.inferior.cache import read_available
 from gdbext.inferior.protocol import Target
 from gdbext.model import EXCLUSIVE, SHARED, Mode
+from gdbext.model.kinds import ABSL_MUTEX
 from gdbext.model.reasons import because
 from gdbext.runtimes import absl
 from gdbext.threads.threads import SeenThread
 from gdbext.waits.seen import SeenLock, without_owner
 
-_MUTEX: Final = "absl-mutex"
 _CONDVAR: Final = "absl-condvar"
 _OPS = frozenset((FUTEX_WAIT | PRIVATE, FUTEX_WAIT_BITSET | PRIVATE | CLOCK_REALTIME, FUTEX_WAIT_BITSET | PRIVATE))
 #: Bytes of the stack that Abseil's own functions have above a sleeping thread's stack pointer, at most.
@@ -48,4 +48,4 @@ class Absl:
         if waiter.has_condition:
             return SeenLock(_CONDVAR, lock.address, "waiting for a condition", why=because("condvar-has-no-owner"))
         mode: Mode = SHARED if waiter.reads else EXCLUSIVE
-        return without_owner(_MUTEX, lock.address, lock.state, _MUTEX, mode, lock.readers)
+        return without_owner(ABSL_MUTEX, lock.address, lock.state, ABSL_MUTEX, mode, lock.readers)

@@ -28,11 +28,13 @@ _PACKAGES = {
     "tbb": ((), ("libtbb-dev", "libtbb12")),
     "malloc": (("libjemalloc2", "libtcmalloc-minimal4", "libmimalloc2.0"), ()),
 }
-#: By name: the folder, the shared library, and the folder of headers for this machine, if there is one.
+#: By name: the folder, the shared library or the static ones, and the folder of headers for this machine if there is
+#: one.
 _LIBRARIES = {
     "qt5": ("qt", "libQt5Core.so.5", "qt5"),
     "qt6": ("qt", "libQt6Core.so.6", "qt6"),
     "absl": ("absl", "libabsl_synchronization.so.*", ""),
+    "absl-static": ("absl", "libabsl_*.a", ""),
     "boost": ("boost", "libboost_thread.so.*", ""),
     "tbb": ("tbb", "libtbb.so.*", ""),
     "jemalloc": ("malloc", "libjemalloc.so.*", ""),
@@ -60,7 +62,7 @@ def use(folder: str) -> Path:
 
 @dataclass(frozen=True)
 class Library:
-    """A shared library of an unpacked folder: `path`, and compiler options to find its headers and to link with it."""
+    """A library of an unpacked folder: `path`, and compiler options to find its headers and to link with it."""
 
     path: Path
     flags: tuple[str, ...]
@@ -77,10 +79,12 @@ def library(name: str) -> Library:
     folder, pattern, headers = _LIBRARIES[name]
     root = use(folder)
     machine = f"{os.uname().machine}-linux-gnu"
-    path = min((root / "usr/lib" / machine).glob(pattern))
+    paths = sorted((root / "usr/lib" / machine).glob(pattern))
     include = root / "usr/include"
-    return Library(path, (f"-isystem{include / machine / headers if headers else include}",),
-                   ("-xnone", str(path), "-Wl,--allow-shlib-undefined"))
+    options = (("-Wl,--start-group", *map(str, paths), "-Wl,--end-group") if pattern.endswith(".a")
+               else (str(paths[0]), "-Wl,--allow-shlib-undefined"))
+    return Library(paths[0], (f"-isystem{include / machine / headers if headers else include}",),
+                   ("-xnone", *options))
 
 
 def _unpack(store: Path, whole: Sequence[str], alone: Sequence[str]) -> str | None:

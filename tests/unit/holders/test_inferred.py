@@ -345,10 +345,14 @@ class Proofs:
         self.is_shared: dict[int, bool | None] = {}
 
     def find(self, seen: SeenThread, kind: str, address: int, only: str | None = None, is_waiting: bool = False,
-             namespace: str | None = None, is_shared: bool | None = None) -> Proof | None:
+             namespace: str | None = None, is_shared: bool | None = None,
+             hidden: frozenset[int] = frozenset()) -> Proof | None:
         self.namespaces.add(namespace)
         self.is_shared[seen.number] = is_shared
         return Proof("work", "app", "pthread_spin_lock") if seen.number in self.numbers else None
+
+    def has_functions(self, kind: str, namespace: str | None) -> bool:
+        return True
 
     def only_lock(self, kind: str, return_address: int) -> str | None:
         return None
@@ -391,6 +395,8 @@ def test_functions_are_those_of_the_namespace_in_which_a_thread_waits(monkeypatc
     proofs.namespaces.clear()
     finder.prove(view, [1])
     assert proofs.namespaces == {None}
+
+
 @pytest.mark.parametrize("proven", [(2,), (1, 2)])
 def test_threads_that_have_taken_a_semaphore_are_candidates(
         monkeypatch: pytest.MonkeyPatch, proven: tuple[int, ...]) -> None:

@@ -255,6 +255,21 @@ def test_function_that_releases_the_lock_that_it_has_acquired(end: str, gives_ba
     assert [flow.gives_back(pc, lock) for lock in state.held] == [gives_back]
 
 
+@pytest.mark.parametrize(("end", "keeps"), [
+    ("", True),
+    ("mov %rbx,%rdi\ncall release", False),
+    ("test %eax,%eax\nje done\nmov %rbx,%rdi\ncall release\ndone: nop", False),
+    ("mov %rbx,%rdi\ncall helper", False),
+    ("mov %r12,%rdi\ncall release", False),  # it may be another one
+])
+def test_function_that_returns_with_the_lock_that_a_call_acquires(end: str, keeps: bool) -> None:
+    before = "test %esi,%esi\nje slow\nmov %rbx,%rdi\ncall release\njmp end\nslow: mov %rbx,%rdi"
+    program = Program(f=f"{KEEP}\n{before}\nhere: call acquire\nend: nop\n{end}\nret", helper="call release\nret")
+    flow = LockFlow(cast(Target, program), cast(Code, program), EFFECTS)
+    assert flow.keeps(program.starts["f"], program.labels["f", "here"], entry("rdi")) is keeps
+    assert not flow.keeps(program.starts["f"], program.labels["f", "here"], entry("rsi"))
+
+
 def test_function_is_analysed_again_only_if_more_of_its_callees_can_be(monkeypatch: pytest.MonkeyPatch) -> None:
     analysed: list[int] = []
 

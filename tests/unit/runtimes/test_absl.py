@@ -19,8 +19,10 @@ def test_waiter() -> None:
     process.wait(first, HOW_WRITE)
     process.wait(second, HOW_READ, condition=0x7000, mutex=process.lock)
     queue = frozenset((first, second))
-    assert absl.read_waiter(process.memory, first + 64) == absl.Waiter(queue, False, False, None)
-    assert absl.read_waiter(process.memory, second + 64) == absl.Waiter(queue, True, True, process.lock)
+    assert absl.read_waiter(process.memory, first + 64) == absl.Waiter(queue, False, False, None,
+                                                                                     process.params(first))
+    assert absl.read_waiter(process.memory, second + 64) == absl.Waiter(queue, True, True, process.lock,
+                                                                                      process.params(second))
     assert absl.read_waiter(process.memory, first + 128) == absl.read_waiter(process.memory, first + 64)
 
 
