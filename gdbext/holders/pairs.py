@@ -147,7 +147,7 @@ PAIRS: Final[Mapping[LockKind, Pairs]] = {
         _calls("pthread_mutex_unlock mtx_unlock"),
         suspends=_calls("pthread_cond_wait pthread_cond_timedwait cnd_wait cnd_timedwait pthread_cond_clockwait",
                         argument=1)),
-    # Abseil 20180600 to 20260107, absl/synchronization/mutex.h and mutex.cc: a function acquires the mutex even if its
+    # Abseil 20180600 to 20260817, absl/synchronization/mutex.h and mutex.cc: a function acquires the mutex even if its
     # time is over or its condition is false. Those with "Slow" are called by the others, and threads wait in them. A
     # comparison may be a release that the compiler has inlined. Bit 3 is that of a writer
     "absl-mutex": Pairs(

@@ -24,7 +24,7 @@ ASLEEP: Final = 0
 # PerThreadSynch: next and skip, flags and priority, its state, SynchWaitParams *, number of readers
 _SYNCH = struct.Struct("<QQ12xIQQ")
 _ALIGNMENT, _QUEUED = 256, 1
-# its distance to the futex word: in 20220623, and in the release that gRPC 1.85 contains
+# its distance to the futex word: up to 20260107, and from 20260526 on
 _WORDS = (64, 128)
 # SynchWaitParams: MuHowS *, Condition *, timeout, Mutex * of a condition variable, PerThreadSynch *
 _PARAMS = struct.Struct("<QQQQQ")
