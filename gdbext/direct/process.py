@@ -23,7 +23,7 @@ from types import MappingProxyType
 from gdbext import arch
 from gdbext.direct.image import ImageMemory
 from gdbext.direct.memory import ProcessMemory
-from gdbext.direct.source_lines import SourceLines, replaced
+from gdbext.direct.source_lines import SourceLines, with_frames
 from gdbext.direct.stopping import StoppedThreads
 from gdbext.direct.symbols import LoadedFile
 from gdbext.direct.target import DirectTarget, kernel_code, loaded_file, named_modules
@@ -270,7 +270,7 @@ class ProcessTarget(DirectTarget):
             address = next((at for at in (frame.pc, frame.pc - 1) if at in self._without_lines), None)
             return with_symbol(frame, self._with_lines(address)) if address is not None else frame
 
-        return replaced(report, with_lines) if self._without_lines else report
+        return with_frames(report, with_lines) if self._without_lines else report
 
     def close(self) -> None:
         """Close the process's memory and files; then it can no longer be read."""

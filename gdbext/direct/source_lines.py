@@ -12,22 +12,24 @@ from gdbext.dwarf.places import DebugInformation
 from gdbext.dwarf.sections import Budget
 from gdbext.inferior.protocol import Symbol
 from gdbext.model import InlinedCall, NativeFrame
-from gdbext.runtimes.names import public_name
+from gdbext.model.reasons import Reason
+from gdbext.runtimes.names import public_name, without_hashes
 
 #: The processor time that one report may take to read debug information, in seconds.
 SECONDS = 2.0
 
 
 _Value = TypeVar("_Value")
+_Record = TypeVar("_Record")
 #: The path and build id of a file, a link-time address, and the members of a `Symbol`; as in JSON.
 Row = Sequence[Any]
 _Key = tuple[tuple[Optional[str], Optional[str]], int]
 
 
-def replaced(value: _Value, frame: Callable[[NativeFrame], NativeFrame]) -> _Value:
-    """A report, or a part of one, with all native frames replaced.
+def replaced(value: _Value, kind: type[_Record], change: Callable[[_Record], _Record]) -> _Value:
+    """A report, or a part of one, with all records of one class replaced.
 
-    :param frame: gives the new frame of an old one.
+    :param change: gives the new record of an old one, whose own parts are already replaced.
     """
     # the parts of a report are shared by its threads; `value` keeps them alive
     known: dict[int, Any] = {}
@@ -38,15 +40,14 @@ def replaced(value: _Value, frame: Callable[[NativeFrame], NativeFrame]) -> _Val
         if isinstance(old, tuple):
             made = [remade(each) for each in old]
             return old if all(one is other for one, other in zip(made, old)) else tuple(made)
-        if isinstance(old, NativeFrame):
-            return frame(old)
         changed = {}
         for name in names[type(old)]:
             before = getattr(old, name)
             after = remade(before)
             if after is not before:
                 changed[name] = after
-        return dataclasses.replace(old, **changed) if changed else old
+        new = dataclasses.replace(old, **changed) if changed else old
+        return change(new) if isinstance(new, kind) else new
 
     def remade(old: Any) -> Any:
         kind = type(old)
@@ -61,6 +62,30 @@ def replaced(value: _Value, frame: Callable[[NativeFrame], NativeFrame]) -> _Val
 
     made: _Value = remade(value)
     return made
+
+
+def with_frames(report: _Value, change: Callable[[NativeFrame], NativeFrame]) -> _Value:
+    """A report with all native frames replaced; what it says of a function has the new name, too.
+
+    :param change: gives the new frame of an old one.
+    """
+    names: dict[str, str] = {}
+
+    def make(old: NativeFrame) -> NativeFrame:
+        new = change(old)
+        if old.function and new.function and new.function != old.function:
+            names[without_hashes(old.function)] = without_hashes(new.function)
+        return new
+
+    def renamed(reason: Reason) -> Reason:
+        function = dict(reason.arguments).get("function")
+        if not isinstance(function, str) or function not in names:
+            return reason
+        return dataclasses.replace(reason, arguments=tuple([
+            (name, names[function] if name == "function" else value) for name, value in reason.arguments]))
+
+    made = replaced(report, NativeFrame, make)
+    return replaced(made, Reason, renamed) if names else made
 
 
 class SourceLines:

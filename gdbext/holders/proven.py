@@ -157,9 +157,9 @@ class ProvenHolders:
 
     def _proof(self, native: Sequence[tuple[int, int]], index: int, call: str | None, by_guard: bool) -> Proof:
         pc = native[index][0]
-        module, symbol = self._code.module(pc), self._code.symbol(pc, index).function
-        function = without_hashes(public_name(symbol)) if symbol else None
-        return Proof(function, module.name if module is not None else "", call, by_guard)
+        module, function = self._code.module(pc), self._code.frame(pc, index).function
+        return Proof(without_hashes(function) if function else None, module.name if module is not None else "", call,
+                     by_guard)
 
     def _possible_frames(self, functions: _Functions, seen: SeenThread, address: int,
                          only: str | None) -> Collection[int]:
@@ -324,7 +324,7 @@ class ProvenHolders:
                 row.acquires, row.acquires + row.may_acquire, row.releases, row.runs, row.suspends, row.waits))
         inlined = row.inlined
         if not acquiring and hidden and row.hidden is not None:
-            acquiring = {address: (Call("", 0), module) for address in hidden
+            acquiring = {address: (Call(self._known_name(address) or "", 0), module) for address in hidden
                          for module in [self._code.module(address)] if module is not None}
             inlined = row.hidden
         if not (acquiring or running or row.dropped or row.inlined is not None and row.inlined.may_acquire):
@@ -495,8 +495,11 @@ class ProvenHolders:
         with contextlib.suppress(GdbextError):
             called = self._code.cpu.behind_stub(self._target.memory, called)
         call = functions.acquiring.get(called)
-        symbol = self._code.symbol(called).function if call is None else None
-        return call.name if call is not None else without_hashes(public_name(symbol)) if symbol else f"{called:#x}"
+        return call.name if call is not None else self._known_name(called) or f"{called:#x}"
+
+    def _known_name(self, function: int) -> str | None:
+        symbol = self._code.symbol(function).function
+        return without_hashes(public_name(symbol)) if symbol else None
 
     def _frame_runs(self, functions: _Functions, seen: SeenThread, index: int, address: int) -> str | None:
         """Whether a frame is of a function that has called another one back while it holds the lock."""

@@ -31,7 +31,7 @@ int scene_written() {
     wait_for("reader", [](void *) -> void * { written.ReaderLock(); return nullptr; });
     wait_for("last", [](void *) -> void * { written.Lock(); return nullptr; });
     LOCK(.name = "lock", .kind = "absl-mutex", .address = &written, .state = "write-locked",
-         .really = "writer", .candidates = "writer", .waiters = "next reader last", .shared = "reader");
+         .evidence = "derived", .holders = "writer", .waiters = "next reader last", .shared = "reader");
     return 1;
 }
 

@@ -32,6 +32,8 @@ COMMAND = "py-threads-locks --json"
 _MANY_FILES = 200
 #: How long a process may be read: the tests that run beside this one take the processor from it.
 _SECONDS = 120
+#: How often the two reports on a process are compared until they agree.
+_LOOKS = 5
 
 _Made = TypeVar("_Made")
 
@@ -45,11 +47,12 @@ def batch(sample: Sample, where: Sequence[str | Path], commands: Sequence[str], 
     :param where: GDB's arguments for a process or a core of the sample, as of `tests.support.cores.place`.
     :param symbols: whether detached symbols are found.
     """
-    session, differing = _compared(sample, where, commands, symbols, directory)
-    if differing and where[0] == "-p":
-        # the two reports on a process are of different moments, and other processes come and go
+    # the two reports on a process are of different moments: its threads wake up, and other processes come and go
+    for _ in range(_LOOKS if where[0] == "-p" else 1):
         session, differing = _compared(sample, where, commands, symbols, directory)
-    if differing:
+        if not differing:
+            break
+    else:
         pytest.fail("\n".join(["the report without GDB (on the right) is another one", *differing]), pytrace=False)
     return session
 

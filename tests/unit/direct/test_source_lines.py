@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from gdbext.direct.source_lines import SourceLines, replaced
+from gdbext.direct.source_lines import SourceLines, replaced, with_frames
 from gdbext.direct.symbols import LoadedFile
 from gdbext.dwarf.sections import Budget, OutOfTime
 from gdbext.model import MixedStack, NativeFrame, Part, PyFrame
+from gdbext.model.reasons import because, joined
 from tests.support import dwarf_files
 
 BIAS = 0x10000
@@ -55,11 +56,21 @@ def test_file_without_build_id_is_not_known_again(tmp_path: Path) -> None:
 def test_native_frames_are_replaced_everywhere() -> None:
     frames = (NativeFrame("one", "x", 1), PyFrame("f", "f", "x.py", 1), NativeFrame("two", "x", 2))
     stack = MixedStack(frames, (Part(frames[:1]), Part(frames[1:])))
-    found = replaced(stack, lambda frame: dataclasses.replace(frame, line=7) if frame.pc == 1 else frame)
+    found = replaced(stack, NativeFrame, lambda frame: dataclasses.replace(frame, line=7) if frame.pc == 1 else frame)
     assert found.frames == (NativeFrame("one", "x", 1, line=7), *frames[1:])
     assert found.parts == (Part(found.frames[:1]), stack.parts[1])
     assert found.parts[1] is stack.parts[1]
-    assert replaced(stack, lambda frame: frame) is stack
+    assert replaced(stack, NativeFrame, lambda frame: frame) is stack
+
+
+def test_reason_has_the_new_name_of_a_frame() -> None:
+    """The symbol table may have a longer name than debug information has."""
+    frames = (NativeFrame("lock()::{lambda()#1}::_FUN", "x", 1), NativeFrame("unlock", "x", 2))
+    reasons = [because("proven-by-instruction", function=frame.function, module="x") for frame in frames]
+    value = (*frames, joined(reasons), because("several-proven", threads=2))
+    found = with_frames(value, lambda frame: dataclasses.replace(frame, function="_FUN") if frame.pc == 1 else frame)
+    assert found == (dataclasses.replace(frames[0], function="_FUN"), frames[1],
+                     joined([because("proven-by-instruction", function="_FUN", module="x"), reasons[1]]), value[3])
 
 
 def test_time_is_shared_by_all_files(tmp_path: Path) -> None:
