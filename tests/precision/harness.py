@@ -75,6 +75,8 @@ NATIVE = "native"
 LOOKS, LONG_LOOKS = 5, 50
 #: The same without GDB.
 LOOKS_WITHOUT_GDB, LONG_LOOKS_WITHOUT_GDB = 5, 200
+#: The time after which there are no more of these, in seconds, and the least number of them; not in a long run.
+LOOKING, LEAST_LOOKS = 10.0, 2
 #: Stops a program for a snapshot; GDB keeps it to itself, and no program uses it.
 STOP = signal.SIGUSR2
 #: The name of the core that `looks_at` makes of a process that goes on.

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import time
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -11,8 +13,10 @@ import pytest
 
 from tests.precision import harness
 from tests.precision.harness import (
+    LEAST_LOOKS,
     LONG_LOOKS,
     LONG_LOOKS_WITHOUT_GDB,
+    LOOKING,
     LOOKS,
     LOOKS_WITHOUT_GDB,
     Program,
@@ -44,7 +48,10 @@ def test_verdict(
         if program.expect != "healthy":
             target.wait_until_stuck()
         looks = LONG_LOOKS_WITHOUT_GDB if combinations.LONG else LOOKS_WITHOUT_GDB
-        for _ in range(looks if program.expect == "healthy" else 1):
+        end = math.inf if combinations.LONG else time.monotonic() + LOOKING
+        for look in range(looks if program.expect == "healthy" else 1):
+            if look >= LEAST_LOOKS and time.monotonic() >= end:
+                break
             document, left_out = harness.look_without_gdb(target)
             verdict, why = harness.judge(program, roles, document)
             if verdict != harness.SILENT or "instructions" not in left_out:
