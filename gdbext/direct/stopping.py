@@ -31,8 +31,9 @@ _SECONDS = 0.5
 _LATE_SECONDS = 10.0
 #: The time between two waits for ended threads, in seconds: at least, and for each thread, because waiting takes time.
 _REAP_EVERY, _REAP_EACH = 0.002, 0.00002
-#: How often a thread that we may not stop is tried, and the time after the first try, in seconds; it doubles each time.
-_TRIES, _BETWEEN_TRIES = 8, 0.001
+#: How often a thread that we may not stop is tried, and the time after the first try, in seconds. It doubles each time,
+#: up to a longest one.
+_TRIES, _BETWEEN_TRIES, _LONGEST_WAIT = 20, 0.001, 0.02
 #: Most bytes of a register set.
 _MOST_BYTES = 1 << 12
 
@@ -193,7 +194,7 @@ class StoppedThreads:
                     return
                 if number != errno.EPERM:
                     break
-                time.sleep(_BETWEEN_TRIES * 2 ** again)
+                time.sleep(min(_BETWEEN_TRIES * 2 ** again, _LONGEST_WAIT))
             if number:
                 raise PermissionError(number, os.strerror(number))
             self._seized.add(tid)

@@ -72,7 +72,7 @@ CHOICE = "GDBEXT_PRECISION_PYTHONS"
 #: The name of C++ programs among the interpreters.
 NATIVE = "native"
 #: The number of snapshots of a healthy program, and the number in a long run.
-LOOKS, LONG_LOOKS = 5, 50
+LOOKS, LONG_LOOKS = 3, 50
 #: The same without GDB.
 LOOKS_WITHOUT_GDB, LONG_LOOKS_WITHOUT_GDB = 5, 200
 #: The time after which there are no more of these, in seconds, and the least number of them; not in a long run.

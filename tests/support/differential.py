@@ -12,6 +12,7 @@ from typing import TypeVar
 
 import pytest
 
+from gdbext.direct import source_lines
 from gdbext.direct import symbols as symbol_files
 from gdbext.direct.core import CoreTarget
 from gdbext.direct.unmoved import read_unmoved
@@ -108,8 +109,9 @@ def _close_files() -> None:
 
 @contextlib.contextmanager
 def _symbols_as_gdb(symbols: bool) -> Iterator[None]:
-    """Without separate debug files where GDB does without them."""
+    """Without separate debug files where GDB does without them, and with as much time to read debug information."""
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(source_lines, "SECONDS", _SECONDS)
         if not symbols:
             patch.setattr(symbol_files, "DEBUG_FOLDER", "/nonexistent")
         yield

@@ -41,6 +41,7 @@ class HandedOver:
     def __init__(self) -> None:
         self.ping, self.pong = threading.Lock(), threading.Lock()
         self.pong.acquire()
+        self.is_over = False
 
     def serve(self) -> None:
         while not scene.stopping.is_set():
@@ -49,11 +50,10 @@ class HandedOver:
                 pause()
             finally:
                 self.pong.release()
-        self.pong.acquire()
-        self.pong.release()
+        self.is_over = True
 
     def answer(self) -> None:
-        while not scene.stopping.is_set():
+        while not self.is_over:
             if self.pong.acquire(timeout=0.01):
                 try:
                     pause()
