@@ -35,10 +35,10 @@ def test_deadlock_ends_gdb_with_status_1_after_the_report(options: str, deadlock
     assert all(deadlocked.status(tid, "TracerPid") == "0" for tid in deadlocked.tids())
 
 
-def test_commands_after_a_healthy_process_are_run(tmp_path: Path) -> None:
+def test_commands_after_a_healthy_process_are_run() -> None:
     python, _ = interpreters.use(interpreters.ANY)
-    with samples.healthy(python, tmp_path) as sample:
-        result = batch(["-p", str(sample.pid)], ["py-deadlocks --fail", "echo reached"])
+    with samples.idle(python) as pid:
+        result = batch(["-p", str(pid)], ["py-deadlocks --fail", "echo reached"])
     assert result.status == 0
     assert "DEADLOCK" not in result.outputs[0]
     assert result.outputs[1] == "reached"

@@ -152,12 +152,12 @@ def test_json_of_a_process(deadlocked: Sample) -> None:
     assert all(row["stack"] for row in report.document["threads"])
 
 
-def test_report_of_a_healthy_process(tmp_path: Path) -> None:
+def test_report_of_a_healthy_process() -> None:
     python, _ = interpreters.use(interpreters.ANY)
-    with samples.healthy(python, tmp_path) as sample:
-        ran = launch("report", str(sample.pid), "--stacks=none")
+    with samples.idle(python) as pid:
+        ran = launch("report", str(pid), "--stacks=none")
     assert ran.status == 0
-    assert re.search("^(NOTHING WRONG FOUND|COMPUTING): ", ran.stdout, re.MULTILINE)
+    assert re.search("^NOTHING WRONG FOUND: ", ran.stdout, re.MULTILINE)
     assert "#0" not in ran.stdout
 
 

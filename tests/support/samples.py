@@ -507,6 +507,24 @@ def finalising(
     return running([python, SOURCES / "finalising.py", build("libdrv.so", place)], directory, place=place)
 
 
+@contextlib.contextmanager
+def idle(python: Path) -> Iterator[int]:
+    """A Python program whose only thread sleeps, by its PID: a report never depends on the moment."""
+    code = "import time; print(flush=True); time.sleep(1000)"
+    with subprocess.Popen([python, "-c", code], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout is not None
+            process.stdout.readline()
+            wait_until(lambda: _sleeps(process.pid), "it to sleep")
+            yield process.pid
+        finally:
+            process.kill()
+
+
+def _sleeps(pid: int) -> bool:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "S"
+
+
 def healthy(python: Path, directory: Path) -> contextlib.AbstractContextManager[Sample]:
     """Run a program without a deadlock."""
     return running([python, SOURCES / "healthy.py", "--driver", build("libdrv.so")], directory)
