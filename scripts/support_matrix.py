@@ -253,8 +253,10 @@ def _precision() -> Iterator[str]:
             for (expect, target), (right, silent) in sorted(counted.items())]
     yield from _table(("program", "inspected", "right", "silent", "false"), rows)
     yield ""
-    yield ("Silent, because a core does not contain handlers of signals or because an owner is not recorded: "
-           + ", ".join(f"{program.name} ({', '.join(program.silent)})" for program in programs if program.silent) + ".")
+    yield ("A core does not contain handlers of signals, and not every lock records its owner. So gdbext is silent "
+           "about:")
+    yield ""
+    yield from (f"- {program.name} ({', '.join(program.silent)})" for program in programs if program.silent)
 
 
 def _layouts() -> Iterator[str]:

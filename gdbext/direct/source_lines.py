@@ -50,11 +50,11 @@ def replaced(value: _Value, kind: type[_Record], change: Callable[[_Record], _Re
         return change(new) if isinstance(new, kind) else new
 
     def remade(old: Any) -> Any:
-        kind = type(old)
-        if kind not in names:
-            names[kind] = (tuple([field.name for field in dataclasses.fields(old)]) if dataclasses.is_dataclass(old)
-                           else ())
-        if not names[kind] and kind is not tuple:
+        own = type(old)
+        if own not in names:
+            names[own] = (tuple([field.name for field in dataclasses.fields(old)]) if dataclasses.is_dataclass(old)
+                          else ())
+        if not names[own] and own is not tuple:
             return old
         if id(old) not in known:
             known[id(old)] = make(old)

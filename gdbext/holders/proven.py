@@ -244,7 +244,7 @@ class ProvenHolders:
     def find_hidden(self, kind: LockKind, seen: SeenThread, address: int, inside: int) -> None:
         """Find functions without exported names that a waiting thread is in, and that return with the lock.
 
-        The innermost is the one whose frame contains the structure with what the thread waits for.
+        The frame of the innermost one contains the structure that describes the wait.
 
         :param inside: the address of that structure.
         """

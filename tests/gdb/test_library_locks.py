@@ -155,7 +155,11 @@ def test_locks_of_absl(build: str, tmp_path: Path) -> None:
         (*CXX, "-Wno-deprecated-declarations", *(("-g",) if build == "symbols" else ()), f"-isystem{root}/usr/include"),
         ("-Wl,--start-group", *archives, "-Wl,--end-group", "-lstdc++", "-ldl"), strip=build == "stripped")
     with samples.running([program, *ABSL_SCENES], tmp_path) as sample:
+        report, _ = differential.of_process(sample.pid, build == "symbols")
         inspect_scenes(sample, build)
+    calls = {dict(holder.why.arguments).get("call") for lock in report.locks if lock.kind == "absl-mutex"
+             for holder in lock.holders if holder.why is not None}
+    assert calls == {"absl::debian3::Mutex::Lock" if build == "symbols" else None}
 
 
 #: By the name of a pool, or of threads: what their waits are for; None is a mutex.

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import samples
 from tests.support.interpreters import CHECKOUT
 from tests.support.launcher import environment
 
@@ -49,7 +50,7 @@ def has_ended(pid: int) -> bool:
     end = time.monotonic() + 20
     while time.monotonic() < end:
         try:
-            if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
+            if samples.thread_state(pid) == "Z":
                 return True
         except OSError:
             return True

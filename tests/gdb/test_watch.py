@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import samples
 from tests.support.interpreters import CHECKOUT
 from tests.support.launcher import environment
 
@@ -82,11 +83,10 @@ def test_hang_is_handed_on_once_and_is_the_exit_status(tmp_path: Path) -> None:
     assert "DEADLOCK" in page.read_text()
 
 
-IDLE = "import time; print(flush=True); time.sleep(1000)"
 BURNS = "print(flush=True)\nwhile True: pass"
 
 
-@pytest.mark.parametrize("code", [IDLE, BURNS], ids=["idle", "burns"])
+@pytest.mark.parametrize("code", [samples.IDLE, BURNS], ids=["idle", "burns"])
 def test_process_that_does_not_hang_is_not_handed_on(code: str, tmp_path: Path) -> None:
     output = tmp_path / "output"
     with program("-c", code) as process, watch(str(process.pid), "--every", "0.3", "--for", "1",

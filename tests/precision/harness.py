@@ -38,6 +38,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import json
+import math
 import os
 import random
 import re
@@ -75,7 +76,7 @@ NATIVE = "native"
 LOOKS, LONG_LOOKS = 3, 50
 #: The same without GDB.
 LOOKS_WITHOUT_GDB, LONG_LOOKS_WITHOUT_GDB = 5, 200
-#: The time after which there are no more of these, in seconds, and the least number of them; not in a long run.
+#: The time after which there are no more of these, in seconds, and the least number of them. Not in a long run.
 LOOKING, LEAST_LOOKS = 10.0, 2
 #: Stops a program for a snapshot; GDB keeps it to itself, and no program uses it.
 STOP = signal.SIGUSR2
@@ -412,7 +413,7 @@ def _is_gone(target: Running) -> bool:
     if target.pid == target.process.pid:
         return target.process.poll() is not None
     try:
-        return "Z" in Path(f"/proc/{target.pid}/stat").read_text().rpartition(")")[2].split()[0]
+        return samples.thread_state(target.pid) == "Z"
     except (FileNotFoundError, ProcessLookupError):
         return True
 
@@ -428,6 +429,17 @@ def look_without_gdb(target: Running) -> tuple[Json, set[str]]:
     report, left_out = differential.of_process(target.pid, target.symbols)
     assert COMMAND.confirmed is not None
     return _document(COMMAND.confirmed(report)), left_out
+
+
+def looks_without_gdb(target: Running) -> Iterator[tuple[Json, set[str]]]:
+    """Snapshots of a process without GDB: several of a healthy program, one of another, which does not change."""
+    is_healthy = target.program.expect == "healthy"
+    number = (LONG_LOOKS_WITHOUT_GDB if combinations.LONG else LOOKS_WITHOUT_GDB) if is_healthy else 1
+    end = math.inf if combinations.LONG else time.monotonic() + LOOKING
+    for look in range(number):
+        if look >= LEAST_LOOKS and time.monotonic() >= end:
+            break
+        yield look_without_gdb(target)
 
 
 def _look_at_core_without_gdb(target: Running, core: Path) -> tuple[Json, set[str]]:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
-import time
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -13,12 +11,8 @@ import pytest
 
 from tests.precision import harness
 from tests.precision.harness import (
-    LEAST_LOOKS,
     LONG_LOOKS,
-    LONG_LOOKS_WITHOUT_GDB,
-    LOOKING,
     LOOKS,
-    LOOKS_WITHOUT_GDB,
     Program,
     Score,
 )
@@ -47,12 +41,7 @@ def test_verdict(
         roles = {tid: role for role, tid in target.threads.items()}
         if program.expect != "healthy":
             target.wait_until_stuck()
-        looks = LONG_LOOKS_WITHOUT_GDB if combinations.LONG else LOOKS_WITHOUT_GDB
-        end = math.inf if combinations.LONG else time.monotonic() + LOOKING
-        for look in range(looks if program.expect == "healthy" else 1):
-            if look >= LEAST_LOOKS and time.monotonic() >= end:
-                break
-            document, left_out = harness.look_without_gdb(target)
+        for document, left_out in harness.looks_without_gdb(target):
             verdict, why = harness.judge(program, roles, document)
             if verdict != harness.SILENT or "instructions" not in left_out:
                 score.add("live", verdict, why)

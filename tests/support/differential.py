@@ -31,7 +31,7 @@ from tests.support.without_gdb import Json, added
 COMMAND = "py-threads-locks --json"
 #: How many open files are closed.
 _MANY_FILES = 200
-#: How long a process may be read: the tests that run beside this one take the processor from it.
+#: How long a process, or debug information, may be read: the tests beside this one take the processor from it.
 _SECONDS = 120
 #: How often the two reports on a process are compared until they agree.
 _LOOKS = 5

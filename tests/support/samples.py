@@ -105,6 +105,8 @@ main(command_line=1)
 _SAMPLES_IN_TREE = Path("/opt/gdbext-samples")
 # the number of consecutive observations after which a thread counts as blocked in a system call
 _STEADY = 3
+#: The code of a Python program whose only thread sleeps; it prints a line before.
+IDLE = "import time; print(flush=True); time.sleep(1000)"
 
 T = TypeVar("T")
 
@@ -510,19 +512,19 @@ def finalising(
 @contextlib.contextmanager
 def idle(python: Path) -> Iterator[int]:
     """A Python program whose only thread sleeps, by its PID: a report never depends on the moment."""
-    code = "import time; print(flush=True); time.sleep(1000)"
-    with subprocess.Popen([python, "-c", code], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as process:
+    with subprocess.Popen([python, "-c", IDLE], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as process:
         try:
             assert process.stdout is not None
             process.stdout.readline()
-            wait_until(lambda: _sleeps(process.pid), "it to sleep")
+            wait_until(lambda: thread_state(process.pid) == "S", "it to sleep")
             yield process.pid
         finally:
             process.kill()
 
 
-def _sleeps(pid: int) -> bool:
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "S"
+def thread_state(tid: int) -> str:
+    """The letter for a thread's state, as in proc(5)."""
+    return Path(f"/proc/{tid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
 def healthy(python: Path, directory: Path) -> contextlib.AbstractContextManager[Sample]:

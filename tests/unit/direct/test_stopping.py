@@ -15,6 +15,7 @@ import pytest
 from gdbext import arch
 from gdbext.direct import stopping
 from gdbext.direct.stopping import StoppedThreads
+from tests.support.samples import thread_state
 
 PROGRAM = """\
 import signal, sys, threading, time
@@ -41,16 +42,12 @@ def tids(pid: int) -> list[int]:
     return sorted(int(path.name) for path in Path(f"/proc/{pid}/task").iterdir())
 
 
-def state(tid: int) -> str:
-    return Path(f"/proc/{tid}/stat").read_text().rpartition(")")[2].split()[0]
-
-
 def test_threads_stop_and_run_again(child: subprocess.Popen[str]) -> None:
     main, other = tids(child.pid)
     with StoppedThreads() as stopped:
         assert stopped.stop((other,)) == {other} == set(stopped.current)
-        assert state(other) == "t"
-        assert state(main) != "t"
+        assert thread_state(other) == "t"
+        assert thread_state(main) != "t"
         assert stopped.stop((main, other)) == {main, other}
         registers = arch.of("x86_64").user_registers(stopped.registers(other))
         assert min(registers["rsp"], registers["fs_base"]) > 0
@@ -58,7 +55,7 @@ def test_threads_stop_and_run_again(child: subprocess.Popen[str]) -> None:
     assert not stopped.current
     assert stopped.ever == {main, other}
     assert stopped.seconds > 0
-    assert "t" not in {state(main), state(other)}
+    assert "t" not in {thread_state(main), thread_state(other)}
 
 
 def test_some_threads_can_run_again_before_the_others(child: subprocess.Popen[str]) -> None:
@@ -67,8 +64,8 @@ def test_some_threads_can_run_again_before_the_others(child: subprocess.Popen[st
         stopped.stop((main, other))
         stopped.resume((main, 1 << 30))
         assert set(stopped.current) == {other}
-        assert state(main) != "t"
-        assert state(other) == "t"
+        assert thread_state(main) != "t"
+        assert thread_state(other) == "t"
         # as long as any thread is stopped
         assert stopped.seconds == 0.0
         stopped.resume((other,))
@@ -88,7 +85,7 @@ def test_thread_that_did_not_stop_in_time_runs_again(child: subprocess.Popen[str
             assert stopped.stop((other,)) == set()
         if is_partial:
             stopped.resume((other,))
-    assert state(other) != "t"
+    assert thread_state(other) != "t"
     assert "TracerPid:\t0\n" in Path(f"/proc/{other}/status").read_text()
 
 
@@ -132,9 +129,9 @@ def test_process_of_another_debugger_is_refused(child: subprocess.Popen[str]) ->
         other.kill()
         other.wait()
     deadline = time.monotonic() + 10
-    while state(child.pid) == "t" and time.monotonic() < deadline:
+    while thread_state(child.pid) == "t" and time.monotonic() < deadline:
         time.sleep(0.01)
-    assert state(child.pid) != "t"
+    assert thread_state(child.pid) != "t"
 
 
 EXECUTES = """\

@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -13,6 +12,7 @@ from gdbext.direct.process import ProcessTarget
 from gdbext.direct.tasks import read_tasks
 from gdbext.direct.unmoved import read_unmoved
 from gdbext.errors import GdbextError, NoTarget
+from tests.support import samples
 
 PROGRAM = """\
 import sys, threading
@@ -66,8 +66,7 @@ def test_thread_that_runs_is_stopped_for_a_moment(burning: int) -> None:
     assert report.target.paused
     assert [thread.status for thread in report.threads if thread.python_name == "burning"] == ["running"]
     assert target.stopped.current == set()
-    assert {Path(f"/proc/{tid}/stat").read_text().rpartition(")")[2].split()[0] for tid in read_tasks(burning)} <= {
-        "R", "S"}
+    assert {samples.thread_state(tid) for tid in read_tasks(burning)} <= {"R", "S"}
 
 
 def test_thread_that_runs_is_unreadable_if_it_must_not_be_stopped(burning: int) -> None:

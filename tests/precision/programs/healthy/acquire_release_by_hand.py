@@ -53,7 +53,7 @@ class HandedOver:
         self.is_over = True
 
     def answer(self) -> None:
-        while not self.is_over:
+        while not self.is_over:  # or the other thread would wait for an answer that never comes
             if self.pong.acquire(timeout=0.01):
                 try:
                     pause()
