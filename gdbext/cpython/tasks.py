@@ -1,10 +1,9 @@
 """Tasks of asyncio with their names, frames and the futures they await, and the event loops of threads.
 
-Structures: ``TaskObj``, ``PyGenObject`` (coroutines and asynchronous generators have the same beginning), the asyncio
-members of thread and interpreter states.
+Structures: ``TaskObj``, the asyncio members of thread and interpreter states. What one coroutine does is in
+``generators.py``.
 
-Sources: CPython 3.7, 3.11, 3.13 and 3.14 Modules/_asynciomodule.c, Lib/asyncio/tasks.py, Objects/genobject.c
-(``_PyGen_yf``), InternalDocs/asyncio.md.
+Sources: CPython 3.7, 3.11, 3.13 and 3.14 Modules/_asynciomodule.c, Lib/asyncio/tasks.py, InternalDocs/asyncio.md.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ from functools import cached_property
 from typing import Final
 
 from gdbext.cpython.frames import FrameReader, RawFrame
+from gdbext.cpython.generators import GENERATORS, Generators
 from gdbext.cpython.objects import Objects
 from gdbext.errors import CorruptStructure, GdbextError, UnknownLayout
 from gdbext.inferior.protocol import Memory, Module
@@ -36,8 +36,6 @@ DONE: Final = "done"
 _STATES: Mapping[int, TaskStatus] = {0: PENDING, 1: CANCELLED, 2: DONE}
 _STATE_NAMES: Mapping[str | None, TaskStatus] = {"PENDING": PENDING, "CANCELLED": CANCELLED, "FINISHED": DONE}
 
-#: Names of the types that have the beginning of a ``PyGenObject``.
-GENERATORS = ("coroutine", "generator", "async_generator")
 #: Wrappers of another awaitable: type name -> structure and member that has it.
 _STAND_INS = {
     "async_generator_asend": ("PyAsyncGenASend", "ags_gen"),
@@ -45,15 +43,6 @@ _STAND_INS = {
     "coroutine_wrapper": ("PyCoroWrapper", "cw_coroutine"),
     "anext_awaitable": ("anextawaitableobject", "wrapped"),
 }
-# opcodes: CPython 3.7 - 3.10; RESUME, its specialised and instrumented forms in 3.11 and 3.12
-_YIELD_FROM = 72
-_RESUMES: dict[tuple[int, ...], tuple[int, ...]] = {(3, 11): (151, 150), (3, 12): (151, 240)}
-_AFTER_YIELD_FROM = 2  # RESUME's argument: 1 after yield, 2 after yield from, 3 after await
-# PyFrameState, Include/internal/pycore_frame.h (3.10: cpython/frameobject.h); 3.15 has other numbers
-_SUSPENDED, _EXECUTING, _EXECUTING_3_15, _CLEARED_3_15 = -1, 0, 4, 5
-_SUSPENDED_STATES: dict[tuple[int, ...], tuple[int, ...]] = {
-    (3, 11): (-1,), (3, 12): (-1,), (3, 13): (-2, -1), (3, 14): (-2, -1), (3, 15): (1, 2, 3)}
-_SUSPENDED_YIELD_FROM: dict[tuple[int, ...], tuple[int, ...]] = {(3, 13): (-1,), (3, 14): (-1,), (3, 15): (2, 3)}
 
 _CO_FAST_FREE = 0x80  # Include/internal/pycore_code.h, CPython 3.11 and later
 
@@ -143,9 +132,9 @@ class AsyncioReader:
         self._objects = objects
         self._frames = frames
         self._interpreter = interpreter
-        self._version = layouts.version_tuple[:2]
+        self.generators = Generators(memory, layouts, objects, frames)
         unknown = UnknownLayout(f"tasks of asyncio are not decoded in this CPython {layouts.version}")
-        if self._version < (3, 7):
+        if layouts.version_tuple < (3, 7):
             raise unknown
         # without this module the asyncio members of thread states are empty, and their offsets are not confirmed
         self._c_module = self._module("_asyncio")
@@ -348,11 +337,11 @@ class AsyncioReader:
                 if kind in GENERATORS:
                     frame = self._frames.generator(at)
                     if frame is None:
-                        if not self._has_ended(at):
+                        if not self.generators.has_ended(at):
                             problem = f"the frame of the {kind} at {at:#x} cannot be read"
                         break
                     found[at] = frame
-                    at = self._awaited(at, frame)
+                    at = self.generators.awaited(at, frame)
                 elif kind in _STAND_INS:
                     name, member = _STAND_INS[kind]
                     at, = self._layouts[name].reader(member)(self._memory, at)
@@ -362,70 +351,9 @@ class AsyncioReader:
             problem = str(error)
         return AwaitChain(tuple(found.values()), problem, tuple(found))
 
-    def _awaited(self, generator: int, frame: RawFrame) -> int:
-        """The awaitable (``PyObject *``) that a suspended generator or coroutine has delegated to, or 0."""
-        if not self._has_delegated(generator, frame):
-            return 0
-        values = self._frames.stack_values(frame)
-        # since 3.15 another value is on top of it
-        depth = 2 if self._version >= (3, 15) else 1
-        return values[-depth] if len(values) >= depth else 0
-
-    def _has_delegated(self, generator: int, frame: RawFrame) -> bool:
-        # as _PyGen_yf: by the state since 3.13, before by the instruction that comes next
-        if self._version >= (3, 11):
-            state = self._objects.read_member("PyGenObject", generator, "gi_frame_state")
-            if self._version >= (3, 13):
-                return state in _SUSPENDED_YIELD_FROM[self._version]
-            start = frame.code + self._layouts["PyCodeObject"].offset("co_code_adaptive")
-            opcode, argument = self._memory.read(start + frame.offset + 2, 2)
-            return state == _SUSPENDED and opcode in _RESUMES[self._version] and argument >= _AFTER_YIELD_FROM
-        if frame.offset < 0:
-            return False
-        if self._version >= (3, 10):
-            suspended = self._objects.read_member("PyFrameObject", frame.address, "f_state") == _SUSPENDED
-        else:
-            suspended = self._objects.read_member("PyFrameObject", frame.address, "f_stacktop") != 0
-        return suspended and self._yields_from(frame.code, frame.offset)
-
-    @remembered
-    def _yields_from(self, code_object: int, offset: int) -> bool:
-        """Whether YIELD_FROM follows the instruction at an offset of a code object (CPython 3.10 and earlier)."""
-        code = self._objects.read_member("PyCodeObject", code_object, "co_code")
-        at = code + self._layouts["PyBytesObject"].offset("ob_sval") + offset + 2
-        return self._memory.read(at, 1)[0] == _YIELD_FROM
-
-    def _has_ended(self, generator: int) -> bool:
-        if self._version < (3, 11):
-            return self._objects.read_member("PyGenObject", generator, "gi_frame") == 0
-        state = self._objects.read_member("PyGenObject", generator, "gi_frame_state")
-        return state == _CLEARED_3_15 if self._version >= (3, 15) else state > _EXECUTING
-
     def is_executing(self, coroutine: int) -> bool:
         """Whether a coroutine (``PyObject *``) runs now in some thread; the running code may be another task's."""
-        if self._objects.type_name(coroutine) not in GENERATORS:
-            return False
-        if self._version >= (3, 11):
-            executing = _EXECUTING_3_15 if self._version >= (3, 15) else _EXECUTING
-            return self._objects.read_member("PyGenObject", coroutine, "gi_frame_state") == executing
-        frame = self._objects.read_member("PyGenObject", coroutine, "gi_frame")
-        if frame and self._version >= (3, 10):
-            return self._objects.read_member("PyFrameObject", frame, "f_state") == _EXECUTING
-        return bool(frame and self._objects.read_member("PyFrameObject", frame, "f_executing"))
-
-    def is_suspended(self, generator: int) -> bool:
-        """Whether a generator, coroutine or asynchronous generator (``PyGenObject *``) waits at a ``yield``."""
-        if self._version >= (3, 11):
-            state = self._objects.read_member("PyGenObject", generator, "gi_frame_state")
-            return state in _SUSPENDED_STATES.get(self._version, ())
-        frame = self._objects.read_member("PyGenObject", generator, "gi_frame")
-        if not frame:
-            return False
-        if self._version >= (3, 10):
-            return self._objects.read_member("PyFrameObject", frame, "f_state") == _SUSPENDED
-        executing, top, instruction = self._objects.read_members(
-            "PyFrameObject", frame, "f_executing", "f_stacktop", "f_lasti")
-        return not executing and top != 0 and instruction >= 0
+        return self._objects.type_name(coroutine) in GENERATORS and self.generators.is_executing(coroutine)
 
     def running_frames(self, tstate: int, coroutine: int) -> tuple[RawFrame, ...]:
         """The Python frames of a running task, outermost first; empty if the thread does not run it.

@@ -15,10 +15,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 from gdbext.cpython.frames import RawFrame
+from gdbext.cpython.generators import GENERATORS
 from gdbext.cpython.greenlets import SUSPENDED
 from gdbext.cpython.runtime import InterpreterState
 from gdbext.cpython.taken import TakenLock
-from gdbext.cpython.tasks import GENERATORS, PENDING, AsyncioReader, AwaitChain
+from gdbext.cpython.tasks import PENDING, AsyncioReader, AwaitChain
 from gdbext.errors import GdbextError, if_unreadable
 from gdbext.holders.references import References
 from gdbext.model import DERIVED, PyFrame
@@ -199,7 +200,7 @@ class SuspendedFrames:
                 return
         for address, numbers in threads.items():
             try:
-                if python.objects.type_name(address) not in GENERATORS or not asyncio.is_suspended(address):
+                if python.objects.type_name(address) not in GENERATORS or not asyncio.generators.is_suspended(address):
                     continue
                 chain = asyncio.await_chain(address)
                 if not self._is_suspended(asyncio, chain):
@@ -243,7 +244,8 @@ class SuspendedFrames:
     # -- coroutines and generators ---------------------------------------------------------------------------
 
     def _is_suspended(self, asyncio: AsyncioReader, chain: AwaitChain) -> bool:
-        return chain.problem is None and bool(chain.frames) and all(map(asyncio.is_suspended, chain.generators))
+        return chain.problem is None and bool(chain.frames) and all(
+            map(asyncio.generators.is_suspended, chain.generators))
 
     def _suspended(self, python: Python, chain: AwaitChain, numbers: Sequence[int], what: _What,
                    only: bool) -> _Suspended:

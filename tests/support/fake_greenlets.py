@@ -12,11 +12,12 @@ from gdbext.inferior.protocol import Module
 from gdbext.threads.code import Code
 from gdbext.threads.findings import Findings
 from gdbext.threads.python_side import Python, PythonSide, PythonThread
+from tests.support import versions
 from tests.support.fake_memory import FakeMemory
 from tests.support.fake_python import FakePython
 
 #: One version for each shape of frames and of handled exceptions; 3.8 has the lists in the runtime.
-VERSIONS = ("3.8.18", "3.9.18", "3.10.13", "3.11.7", "3.12.1", "3.13.0", "3.14.10")
+VERSIONS = versions.from_minor(8)
 MAIN_STOP = (1 << 64) - 1
 _STACK = 0x7FFC_0000_0000
 PTHREAD = 0x7F00_0000_1000

@@ -11,18 +11,18 @@ from gdbext.inferior.protocol import Module, Section
 from gdbext.layout.opcodes import opcodes_of
 from gdbext.layout.select import cpython_candidates, debug_offsets
 from gdbext.layout.table import Layouts
-from tests.support import bytecode
+from tests.support import bytecode, versions
 from tests.support.fake_memory import Builder, FakeMemory
 
-#: One version for each shape of the structures.
-VERSIONS = ("3.9.18", "3.10.13", "3.11.7", "3.12.1", "3.13.0", "3.14.10", "3.15.2")
+#: The versions that the fake can make.
+VERSIONS = versions.from_minor(9)
 
 #: The size of variables and value stack behind a frame, in bytes.
 _ROOM = 512
 _SETUP_WITH = 143
 _TYPE_SUBCLASS = 1 << 31
 #: Versions with tables of free-threaded builds.
-FREE_THREADED = ("3.13.15", "3.14.4", "3.14.10", "3.15.2")
+FREE_THREADED = versions.FREE_THREADED
 
 #: The entry of a `with` statement on the value stack.
 Exit = tuple[int, ...]

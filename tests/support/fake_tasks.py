@@ -8,11 +8,12 @@ from collections.abc import Mapping, Sequence
 from gdbext.cpython.frames import FrameReader
 from gdbext.cpython.objects import Objects
 from gdbext.cpython.tasks import AsyncioReader
+from tests.support import versions
 from tests.support.fake_memory import FakeMemory
 from tests.support.fake_python import FakePython
 
-#: One version for each way in which tasks or coroutines are stored.
-VERSIONS = ("3.7.16", "3.9.18", "3.10.13", "3.11.7", "3.12.1", "3.13.0", "3.14.10", "3.15.2")
+#: The versions whose tasks are decoded.
+VERSIONS = versions.TESTED
 
 LIBRARY = "/usr/lib/python3/asyncio"
 _RESERVE = 1024

@@ -22,9 +22,11 @@ from gdbext.glibc.semaphore import decode_semaphore
 from gdbext.glibc.stdio import decode_file_lock
 from gdbext.layout.table import parse_table
 from gdbext.model import PyFrame
+from tests.support import versions
 from tests.support.fake_elf import fake_elf
 from tests.support.fake_memory import Builder, FakeMemory
 from tests.support.fake_python import Call, FakePython
+from tests.support.fake_tasks import FakeTasks
 
 TABLES = Path(gdbext.layout.__file__).parent / "tables"
 GLIBC = sorted(path.name for path in TABLES.glob("glibc-*.json"))
@@ -68,6 +70,20 @@ def test_cpython(name: str, inline: bool) -> None:
     assert stack.problem is None
     assert stack.frames == tuple(PyFrame(function, function, "/app/job.py", line)
                                  for function, line in (("inner", 3), ("outer", 5), ("main", 7)))
+
+
+@pytest.mark.parametrize("version", versions.EVERY)
+def test_coroutines(version: str) -> None:
+    fake = FakeTasks(version)
+    inner = fake.coroutine("inner")
+    task = fake.task("job", fake.coroutine("outer", awaits=inner))
+    fake.publish()
+    reader = fake.reader()
+    assert reader.tasks((fake.tstate,)) == ([task], [])
+    chain = reader.await_chain(reader.task(task).coroutine)
+    assert ([raw.frame.function for raw in chain.frames], chain.problem) == (["outer", "inner"], None)
+    assert all(map(reader.generators.is_suspended, chain.generators))
+    assert not any(map(reader.generators.is_executing, chain.generators))
 
 
 def rwlock_with_a_writer(build: Builder) -> tuple[int, str]:

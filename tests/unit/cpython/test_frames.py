@@ -10,7 +10,7 @@ from gdbext.cpython.frames import FrameReader, PyStack, RawFrame
 from gdbext.cpython.objects import Objects
 from gdbext.errors import GdbextError, MemoryUnreadable
 from gdbext.model import Columns, PyFrame
-from tests.support import combinations
+from tests.support import combinations, versions
 from tests.support.fake_memory import FakeMemory, NoiseMemory
 from tests.support.fake_python import VERSIONS, Call, FakePython, cpython_layouts, ten_byte_lines
 
@@ -73,7 +73,7 @@ def test_no_python_on_the_stack(python: FakePython) -> None:
     assert read(python, thread(python)) == PyStack((), ())
 
 
-@pytest.mark.parametrize("python", VERSIONS[3:], indirect=True)
+@pytest.mark.parametrize("python", versions.from_minor(12), indirect=True)
 def test_native_call_that_runs_no_frame_yet(python: FakePython) -> None:
     # before 3.12 an eval call has a frame from the start
     tstate = thread(python, [Call((), STACK + 0x100), Call((("main", 90),), STACK + 0x800)])
@@ -98,7 +98,7 @@ def test_line_of_the_current_instruction(python: FakePython, offset: int, line: 
     assert [found.line for found in read(python, tstate).frames] == [line]
 
 
-@pytest.mark.parametrize("python", VERSIONS[2:], indirect=True)
+@pytest.mark.parametrize("python", versions.from_minor(11), indirect=True)
 @pytest.mark.parametrize(("entry", "line", "columns"), [
     (b"\xf0\x04\x06\x09\x05", 9, Columns(8, 4, 15)),  # several lines
     (b"\xd0\x08\x0c", 7, Columns(8, 12, 7)),  # two bytes of columns
@@ -124,7 +124,7 @@ def test_line_of_a_frame_before_its_first_instruction(python: FakePython) -> Non
     assert stack.frames == ((frame("f", 7),) if python.version_tuple < (3, 11) else ())
 
 
-@pytest.mark.parametrize("python", VERSIONS[2:], indirect=True)
+@pytest.mark.parametrize("python", versions.from_minor(11), indirect=True)
 def test_frame_that_has_not_begun_to_run_is_left_out(python: FakePython) -> None:
     # before 3.11 a frame has no beginning of its own
     tstate = python.build.new("PyThreadState")
@@ -207,7 +207,7 @@ def test_damage_ends_the_walk_with_a_reason(python: FakePython, broken: str) -> 
     assert stack.problem
 
 
-@pytest.mark.parametrize("python", VERSIONS[2:], indirect=True)
+@pytest.mark.parametrize("python", versions.from_minor(11), indirect=True)
 def test_instruction_outside_the_code(python: FakePython) -> None:
     # before 3.11 a frame has an offset, not a pointer
     for offset in (-100, 22, 1 << 40):
@@ -219,7 +219,7 @@ def test_instruction_outside_the_code(python: FakePython) -> None:
         assert "outside" in stack.problem
 
 
-@pytest.mark.parametrize("python", VERSIONS[2:], indirect=True)
+@pytest.mark.parametrize("python", versions.from_minor(11), indirect=True)
 @pytest.mark.parametrize("units", [-1, 1 << 40])
 def test_code_of_impossible_size(python: FakePython, units: int) -> None:
     # before 3.11 the code is an object of its own
@@ -267,7 +267,7 @@ def test_code_is_decoded_once_for_many_threads(python: FakePython) -> None:
     assert len(python.memory.reads) <= 5 * 19
 
 
-@pytest.mark.parametrize("version", ["3.14.10", "3.15.2"])
+@pytest.mark.parametrize("version", versions.from_minor(14))
 @pytest.mark.parametrize(("damage", "line"), [(None, 102), ("no copies", None), ("huge", None), ("unmapped", None)])
 def test_copies_of_bytecode_of_threads(version: str, damage: str | None, line: int | None) -> None:
     """In free-threaded builds each thread may run a copy of a function's instructions of its own."""

@@ -5,11 +5,12 @@ import pytest
 from gdbext.cpython.green_waits import GreenLocks, RLock, Semaphore
 from gdbext.cpython.objects import Objects
 from gdbext.errors import CorruptStructure, UnknownLayout
+from tests.support import versions
 from tests.support.fake_eventlet import FakeEventlet
 from tests.support.fake_gevent import ASYNC, BOUNDED, CALLBACK, EVENT, GREENLET, IO, SEMAPHORE, TIMER, FakeGevent
 
 
-@pytest.fixture(params=["3.8.18", "3.11.7", "3.13.0", "3.14.10"])
+@pytest.fixture(params=versions.from_minor(8))
 def fake(request: pytest.FixtureRequest) -> FakeGevent:
     return FakeGevent(request.param)
 
@@ -113,7 +114,7 @@ def test_only_a_semaphore_of_one_is_a_lock(fake: FakeGevent) -> None:
 # -- eventlet --------------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(params=["3.8.18", "3.11.7", "3.13.0", "3.14.10"])
+@pytest.fixture(params=versions.from_minor(8))
 def eventlet(request: pytest.FixtureRequest) -> FakeEventlet:
     return FakeEventlet(request.param)
 

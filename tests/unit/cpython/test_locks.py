@@ -10,7 +10,7 @@ from gdbext.cpython.objects import Objects
 from gdbext.errors import GdbextError
 from gdbext.model.kinds import LockKind
 from gdbext.model.reasons import Reason, because
-from tests.support import combinations
+from tests.support import combinations, versions
 from tests.support.fake_memory import FakeMemory, NoiseMemory
 from tests.support.fake_python import VERSIONS, FakePython, cpython_layouts
 
@@ -138,7 +138,7 @@ def test_lock_between_processes(python: FakePython, value: int, members: dict[st
     assert decode(python, python.instance("SemLock", _semlock=at)) == lock
 
 
-@pytest.mark.parametrize("python", VERSIONS[:4], indirect=True)
+@pytest.mark.parametrize("python", versions.before(13, VERSIONS), indirect=True)
 def test_simple_queue_with_a_lock(python: FakePython) -> None:
     inner, at = python.inner_lock(), python.build.alloc(128)
     python.build.put("PyObject", at, ob_type=python.type_object("_queue.SimpleQueue"))
@@ -146,7 +146,7 @@ def test_simple_queue_with_a_lock(python: FakePython) -> None:
     assert decode(python, at) == PyLock("py-condition", at, "_queue.SimpleQueue", "queue is empty", (inner,))
 
 
-@pytest.mark.parametrize("python", VERSIONS[4:], indirect=True)
+@pytest.mark.parametrize("python", versions.from_minor(13), indirect=True)
 def test_simple_queue_that_threads_park_at(python: FakePython) -> None:
     at = python.build.alloc(128)
     python.build.put("PyObject", at, ob_type=python.type_object("_queue.SimpleQueue"))
@@ -165,7 +165,7 @@ def handle_of(python: FakePython, **members: int) -> tuple[int, int, int]:
     return handle, at, python.instance("Thread", _handle=at)
 
 
-@pytest.mark.parametrize("python", VERSIONS[4:], indirect=True)
+@pytest.mark.parametrize("python", versions.from_minor(13), indirect=True)
 def test_thread(python: FakePython) -> None:
     handle, at, thread = handle_of(python)
     word = python.build.member("ThreadHandle", handle, "thread_is_exiting")
@@ -177,7 +177,7 @@ def test_thread(python: FakePython) -> None:
     assert found.owner == ME
 
 
-@pytest.mark.parametrize("python", VERSIONS[4:], indirect=True)
+@pytest.mark.parametrize("python", versions.from_minor(13), indirect=True)
 @pytest.mark.parametrize("members", [{"state": 1}, {"state": 4}, {"thread_is_exiting": 1}],
                          ids=["not started", "done", "ending"])
 def test_thread_that_is_not_running(python: FakePython, members: dict[str, int]) -> None:
@@ -186,14 +186,14 @@ def test_thread_that_is_not_running(python: FakePython, members: dict[str, int])
     assert decode(python, thread) is None
 
 
-@pytest.mark.parametrize("python", VERSIONS[4:], indirect=True)
+@pytest.mark.parametrize("python", versions.from_minor(13), indirect=True)
 def test_no_handle_at_an_address(python: FakePython) -> None:
     handle, _, _ = handle_of(python)
     python.build.put("llist_node", python.build.member("ThreadHandle", handle, "node"), next=python.build.alloc(64))
     assert reader(python).handle_at(python.build.member("ThreadHandle", handle, "thread_is_exiting")) is None
 
 
-@pytest.mark.parametrize("python", VERSIONS[:4], indirect=True)
+@pytest.mark.parametrize("python", versions.before(13, VERSIONS), indirect=True)
 def test_thread_with_a_lock(python: FakePython) -> None:
     lock = python.lock()
     thread = python.instance("Thread", _tstate_lock=lock, _ident=python.integer(ME))
@@ -205,7 +205,7 @@ def test_thread_with_a_lock(python: FakePython) -> None:
     assert decode(python, python.instance("Thread", _tstate_lock=ended, _ident=python.integer(ME))) is None
 
 
-@pytest.mark.parametrize("python", ["3.13.5", "3.14.10", "3.15.2"], indirect=True)
+@pytest.mark.parametrize("python", versions.from_minor(13), indirect=True)
 def test_lock_that_contains_a_parking_place(python: FakePython) -> None:
     lock = python.lock()
     found = reader(python).object_at(python.lock_word(lock))

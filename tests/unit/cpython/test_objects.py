@@ -6,7 +6,7 @@ import pytest
 
 from gdbext.cpython.objects import MAX_BYTES, MAX_STRING, Objects
 from gdbext.errors import CorruptStructure, GdbextError, MemoryUnreadable
-from tests.support import combinations
+from tests.support import combinations, versions
 from tests.support.fake_memory import FakeMemory, NoiseMemory
 from tests.support.fake_python import VERSIONS, FakePython, cpython_layouts
 
@@ -76,7 +76,7 @@ def test_object_that_is_not_a_string(python: FakePython, members: dict[str, int]
         objects(python).string(at)
 
 
-@pytest.mark.parametrize("version", ["3.9.18", "3.11.7"])
+@pytest.mark.parametrize("version", versions.before(12, VERSIONS))
 def test_legacy_string_points_to_its_text(version: str) -> None:
     python = FakePython(FakeMemory(), version)
     at = python.build.alloc(python.layouts["PyUnicodeObject"].size)

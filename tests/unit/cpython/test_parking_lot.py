@@ -3,11 +3,12 @@ from __future__ import annotations
 import pytest
 
 from gdbext.cpython.parking_lot import Parked, parked_on
+from tests.support import versions
 from tests.support.fake_memory import FakeMemory, NoiseMemory
 from tests.support.fake_python import FakePython, cpython_layouts
 
 STACK, END, LOCK = 0x7F00_0000_0100, 0x7F00_0000_1000, 0x5555_0000_1010
-VERSIONS = ("3.13.0", "3.14.10", "3.15.2")
+VERSIONS = versions.from_minor(13)
 
 
 @pytest.fixture(params=VERSIONS)

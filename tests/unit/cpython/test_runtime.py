@@ -19,6 +19,7 @@ from gdbext.errors import GdbextError, RuntimeNotFound
 from gdbext.inferior.protocol import Module, Section
 from gdbext.model import PythonState
 from gdbext.narrate.reasons import explain
+from tests.support import versions
 from tests.support.fake_elf import fake_elf
 from tests.support.fake_memory import FakeMemory, NoiseMemory
 from tests.support.fake_python import VERSIONS, FakePython
@@ -205,7 +206,7 @@ def test_memory_that_contradicts_the_table(python: FakePython, damage: str) -> N
     assert "no layout fits" in str(problems[0])
 
 
-@pytest.mark.parametrize("version", ["3.13.0", "3.14.10", "3.15.2"])
+@pytest.mark.parametrize("version", versions.from_minor(13))
 def test_debug_offsets_of_the_process_are_laid_over_the_table(version: str) -> None:
     python = FakePython(FakeMemory(), version)
     python.runtime()
@@ -302,7 +303,7 @@ def test_states_of_threads(value: int, state: str | None) -> None:
     assert found.threads[0].state == state
 
 
-@pytest.mark.parametrize("version", ["3.13.0", "3.14.10", "3.15.2"])
+@pytest.mark.parametrize("version", versions.from_minor(13))
 def test_stop_the_world(version: str) -> None:
     python = FakePython(FakeMemory(), version)
     python.runtime()

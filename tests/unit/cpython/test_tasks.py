@@ -12,12 +12,12 @@ from gdbext.cpython.tasks import AsyncioReader, TaskState, uses_asyncio, with_as
 from gdbext.errors import CorruptStructure, GdbextError, MemoryUnreadable, UnknownLayout
 from gdbext.inferior.protocol import Module, Section
 from gdbext.layout.table import Layouts
-from tests.support import combinations
+from tests.support import combinations, versions
 from tests.support.fake_memory import FakeMemory
 from tests.support.fake_python import FakePython, cpython_layouts
 from tests.support.fake_tasks import VERSIONS, FakeTasks
 
-WITH_LISTS = ("3.14.10", "3.15.2")
+WITH_LISTS = versions.from_minor(14)
 WITH_SETS = tuple(version for version in VERSIONS if version not in WITH_LISTS)
 
 
@@ -52,7 +52,7 @@ def test_tasks_of_a_thread_that_has_ended_are_in_the_list_of_the_interpreter(ver
     assert fake.reader().tasks((fake.tstate,)) == ([left], [])
 
 
-@pytest.mark.parametrize("version", ["3.12.1", "3.13.0"])
+@pytest.mark.parametrize("version", versions.before(14, versions.from_minor(12)))
 def test_tasks_that_run_eagerly(version: str) -> None:
     fake = FakeTasks(version)
     eager = fake.task("eager", fake.coroutine("work"), scheduled=False)

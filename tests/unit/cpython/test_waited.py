@@ -9,6 +9,7 @@ from gdbext.cpython.locks import LockReader, PyLock
 from gdbext.cpython.objects import Objects
 from gdbext.cpython.runtime import InterpreterState, ThreadState
 from gdbext.cpython.waited import WaitedLocks
+from tests.support import versions
 from tests.support.fake_memory import FakeMemory
 from tests.support.fake_python import VERSIONS, FakePython
 
@@ -123,7 +124,7 @@ def test_lock_unknown_to_near_frames(python: FakePython) -> None:
         at = frame(python, previous=at)
     answer = find(python, python.lock_word(lock), at)
     # since 3.13.1 the address of a mutex identifies its lock
-    assert (answer is not None) == (python.version_tuple >= (3, 14))
+    assert (answer is not None) == (python.version_tuple > (3, 13, 0))
 
 
 def test_text_file(python: FakePython) -> None:
@@ -236,7 +237,7 @@ def test_import(python: FakePython) -> None:
 
 # -- threads that end -----------------------------------------------------------------------------------------
 
-@pytest.mark.parametrize("python", VERSIONS[:4], indirect=True)
+@pytest.mark.parametrize("python", versions.before(13, VERSIONS), indirect=True)
 def test_end_of_a_thread_that_releases_a_lock(python: FakePython) -> None:
     lock = python.lock()
     reference = python.build.new("PyWeakReference", wr_object=lock)
@@ -264,7 +265,7 @@ def handle_of(python: FakePython) -> tuple[int, int]:
     return at, python.build.member("ThreadHandle", handle, "thread_is_exiting")
 
 
-@pytest.mark.parametrize("python", VERSIONS[4:], indirect=True)
+@pytest.mark.parametrize("python", versions.from_minor(13), indirect=True)
 def test_end_of_a_thread_with_a_handle(python: FakePython) -> None:
     handle, word = handle_of(python)
     thread = python.instance("Thread", _handle=handle)

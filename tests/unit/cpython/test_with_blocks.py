@@ -10,6 +10,7 @@ from gdbext.cpython.objects import Objects
 from gdbext.cpython.with_blocks import WithBlock, WithBlocks, iter_protected, iter_with_statements
 from gdbext.errors import CorruptStructure, GdbextError
 from gdbext.model import PyFrame
+from tests.support import versions
 from tests.support.fake_memory import FakeMemory, NoiseMemory
 from tests.support.fake_python import VERSIONS, FakePython, cpython_layouts, exception_table, ten_byte_lines
 
@@ -77,14 +78,14 @@ def test_other_values_below_a_handler(python: FakePython, what: str) -> None:
     assert blocks(python, python.in_with([(value, lock) if python.version_tuple >= (3, 14) else (value,)])) == []
 
 
-@pytest.mark.parametrize("python", ["3.14.10", "3.15.2"], indirect=True)
+@pytest.mark.parametrize("python", versions.from_minor(14), indirect=True)
 def test_bound_method_is_followed_by_null(python: FakePython) -> None:
     # found on the class but not a method: followed by NULL
     lock = python.lock()
     assert blocks(python, python.in_with([(python.builtin_method("__exit__", lock), 0)])) == [WithBlock(lock, 101)]
 
 
-@pytest.mark.parametrize("python", ["3.9.18", "3.10.13"], indirect=True)
+@pytest.mark.parametrize("python", versions.before(11, VERSIONS), indirect=True)
 def test_block_of_a_try_statement(python: FakePython) -> None:
     # inside a `with` block it has as many values below it; alone it proves nothing
     lock = python.lock()
@@ -97,7 +98,7 @@ def test_block_of_a_try_statement(python: FakePython) -> None:
     assert blocks(python, frame) == []
 
 
-@pytest.mark.parametrize("python", ["3.9.18", "3.10.13"], indirect=True)
+@pytest.mark.parametrize("python", versions.before(11, VERSIONS), indirect=True)
 @pytest.mark.parametrize("members", [{"b_type": 257}, {"b_level": 0}, {"b_level": -3}, {"b_level": 1 << 28}])
 def test_other_blocks(python: FakePython, members: dict[str, int]) -> None:
     # 257 is an exception that is being handled
@@ -106,7 +107,7 @@ def test_other_blocks(python: FakePython, members: dict[str, int]) -> None:
     assert blocks(python, frame) == []
 
 
-@pytest.mark.parametrize("python", ["3.9.18", "3.10.13"], indirect=True)
+@pytest.mark.parametrize("python", versions.before(11, VERSIONS), indirect=True)
 @pytest.mark.parametrize("count", [-1, 21, 1 << 20])
 def test_impossible_number_of_blocks(python: FakePython, count: int) -> None:
     frame = python.in_with([python.exit_of(python.lock())])
@@ -115,7 +116,7 @@ def test_impossible_number_of_blocks(python: FakePython, count: int) -> None:
         blocks(python, frame)
 
 
-@pytest.mark.parametrize("python", VERSIONS[2:], indirect=True)
+@pytest.mark.parametrize("python", versions.from_minor(11), indirect=True)
 def test_try_statement_in_and_around_a_block(python: FakePython) -> None:
     """The handlers of `try` statements leave as many values; the line must be that of the `with` statement."""
     lock = python.lock()
@@ -135,7 +136,7 @@ def test_try_statement_in_and_around_a_block(python: FakePython) -> None:
     assert blocks(python, python.fill(python.frame(code, offset=50), [], python.exit_of(lock))) == []
 
 
-@pytest.mark.parametrize("python", VERSIONS[2:], indirect=True)
+@pytest.mark.parametrize("python", versions.from_minor(11), indirect=True)
 def test_handlers_in_a_circle(python: FakePython) -> None:
     lock = python.lock()
     each = 2 if python.version_tuple >= (3, 14) else 1
@@ -145,7 +146,7 @@ def test_handlers_in_a_circle(python: FakePython) -> None:
     assert [block.manager for block in found] == [lock]
 
 
-@pytest.mark.parametrize("python", VERSIONS[2:], indirect=True)
+@pytest.mark.parametrize("python", versions.from_minor(11), indirect=True)
 @pytest.mark.parametrize("depth", [1 << 14, 1 << 30, (1 << 37) - 1])
 def test_handler_of_any_depth_costs_little_time(python: FakePython, depth: int) -> None:
     """No loop runs up to the depth, since the process is paused meanwhile."""
@@ -159,7 +160,7 @@ def test_handler_of_any_depth_costs_little_time(python: FakePython, depth: int) 
     assert time.process_time() - start < 5
 
 
-@pytest.mark.parametrize("python", VERSIONS[2:], indirect=True)
+@pytest.mark.parametrize("python", versions.from_minor(11), indirect=True)
 def test_mutated_exception_tables_cost_little_time(python: FakePython) -> None:
     rng = random.Random(14)
     each = 2 if python.version_tuple >= (3, 14) else 1

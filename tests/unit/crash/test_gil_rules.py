@@ -8,6 +8,7 @@ from gdbext.model import DERIVED, RECORDED, Finding
 from gdbext.model.reasons import because
 from gdbext.narrate.reasons import explain
 from gdbext.snapshot import take_snapshot
+from tests.support import versions
 from tests.support.crash_rules import API, API_INNER, Rules, alive, with_variables
 from tests.support.fake_python import VERSIONS, Call
 from tests.support.fake_target import APP_TEXT, DRIVER_TEXT, LIBC_TEXT, READ, FakeThread
@@ -234,7 +235,7 @@ def test_after_finalisation() -> None:
     assert "though Python is finalised, or not initialised" in explain(finding.text)
 
 
-@pytest.mark.parametrize("version", ["3.11.7", "3.12.1", "3.13.0"])
+@pytest.mark.parametrize("version", versions.from_minor(11))
 def test_while_another_thread_finalises(version: str) -> None:
     rules = Rules(version)
     (main, main_state), (thread, tstate) = rules.target.python_thread(), rules.target.python_thread()

@@ -29,7 +29,7 @@ from gdbext.threads.findings import Findings
 from gdbext.threads.gone import GoneOwners
 from gdbext.threads.python_side import read_python_side
 from gdbext.threads.threads import read_threads
-from tests.support import fake_cxx
+from tests.support import fake_cxx, versions
 from tests.support.fake_memory import NoiseMemory
 from tests.support.fake_python_target import PythonTarget
 from tests.support.fake_target import APP_DATA, APP_TEXT, DRIVER_TEXT, LIBC_TEXT, STACK_SIZE, FakeTarget
@@ -130,7 +130,7 @@ def test_describe_readable_memory_without_a_mapping() -> None:
     assert described(target, 0x5A_0000_0000) == (MEMORY, "memory")
 
 
-@pytest.mark.parametrize("version", ["3.9.18", "3.11.7", "3.13.0", "3.14.10"])
+@pytest.mark.parametrize("version", versions.from_minor(9))
 def test_describe_python_objects(version: str) -> None:
     target = PythonTarget(version, "core")
     target.python_thread()

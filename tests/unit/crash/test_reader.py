@@ -13,6 +13,7 @@ from gdbext.inferior.signals import SI_KERNEL, SI_TKILL, SIGABRT, SIGFPE, SIGSEG
 from gdbext.model import INFERRED, Crash, Local, NativeFrame, PyFrame
 from gdbext.narrate.reasons import explain
 from gdbext.snapshot import take_snapshot
+from tests.support import versions
 from tests.support.crash_rules import API, API_INNER, Rules, alive, with_variables
 from tests.support.crash_scene import ACCERR, FUNCTION, HEAP, MAPERR, Scene, crash_of
 from tests.support.fake_eh_frame import describe_functions
@@ -473,7 +474,7 @@ def test_nothing_is_missing(scene: Scene) -> None:
 
 # -- hostile targets -----------------------------------------------------------------------------------------------
 
-@pytest.mark.parametrize("version", ["3.11.7", "3.13.0", "3.14.10"])
+@pytest.mark.parametrize("version", versions.from_minor(11))
 @pytest.mark.parametrize("seed", range(12))
 def test_damaged_memory_is_explained_or_a_user_error(version: str, seed: int) -> None:
     """Any memory is explained, or raises an error for the user."""

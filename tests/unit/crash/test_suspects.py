@@ -20,6 +20,7 @@ from gdbext.threads.gone import GoneOwners
 from gdbext.threads.python_side import read_python_side
 from gdbext.threads.site import Sites
 from gdbext.threads.threads import read_threads
+from tests.support import versions
 from tests.support.crash_rules import Rules, with_variables
 from tests.support.crash_scene import HEAP
 from tests.support.fake_eh_frame import describe_functions
@@ -222,7 +223,7 @@ def test_object_that_points_to_the_object_in_another_library_is_ignored(pool: Po
     assert pool.find([HEAP + 0x2000]) == {}
 
 
-@pytest.mark.parametrize("version", ["3.9.18", "3.11.7", "3.12.1", "3.13.0", "3.14.10"])
+@pytest.mark.parametrize("version", versions.from_minor(9))
 def test_the_same_python_object(version: str) -> None:
     rules = Rules(version)
     shared, number = rules.python.list_object(), rules.python.integer(7)

@@ -5,7 +5,7 @@ import pytest
 from gdbext.cpython.values import DEFAULT_LIMITS
 from gdbext.errors import GdbextError
 from gdbext.stacks.thread_stacks import MergedStack, ThreadStacks
-from tests.support.fake_python import VERSIONS
+from tests.support import versions
 from tests.support.fake_python_target import PythonTarget
 from tests.support.fake_target import APP_TEXT, FakeTarget
 
@@ -15,7 +15,7 @@ def merged(target: FakeTarget, number: int = 1) -> MergedStack | None:
     return ThreadStacks(target).merged(ref, target.registers(ref))
 
 
-@pytest.mark.parametrize("version", [version for version in VERSIONS if not version.startswith(("3.9.", "3.10."))])
+@pytest.mark.parametrize("version", versions.from_minor(11))
 def test_python_frames_stand_at_their_eval_frame(version: str) -> None:
     target = PythonTarget(version)
     thread, tstate = target.python_thread()

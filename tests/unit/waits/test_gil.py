@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from gdbext.model import DERIVED, EXCLUSIVE, RECORDED, Holder
+from tests.support import versions
 from tests.support.fake_python import VERSIONS
 from tests.support.fake_python_target import PythonTarget
 from tests.support.fake_target import APP_TEXT, LIBC_TEXT, RESTART_SYSCALL, FakeThread
@@ -46,7 +47,7 @@ def caught_awake(version: str, asked: int) -> tuple[PythonTarget, FakeThread]:
     return target, worker
 
 
-@pytest.mark.parametrize("version", ["3.9.18", "3.10.13", "3.11.7", "3.12.1", "3.13.0", "3.14.10"])
+@pytest.mark.parametrize("version", versions.from_minor(9))
 def test_gil_waiter_awake_is_the_only_thread_that_can_have_asked(version: str) -> None:
     target, worker = caught_awake(version, 1)
     report = report_of(target)
@@ -56,7 +57,7 @@ def test_gil_waiter_awake_is_the_only_thread_that_can_have_asked(version: str) -
     assert "asked" in str(wait.why)
 
 
-@pytest.mark.parametrize("version", ["3.9.18", "3.12.1", "3.13.0", "3.14.10"])
+@pytest.mark.parametrize("version", versions.from_minor(9))
 def test_running_thread_without_a_gil_request_does_not_wait(version: str) -> None:
     target, worker = caught_awake(version, 0)
     report = report_of(target)
@@ -64,7 +65,7 @@ def test_running_thread_without_a_gil_request_does_not_wait(version: str) -> Non
     assert thread_of(report, worker).waits is None
 
 
-@pytest.mark.parametrize("version", ["3.9.18", "3.12.1", "3.13.0", "3.14.10"])
+@pytest.mark.parametrize("version", versions.from_minor(9))
 def test_two_threads_that_run_and_either_may_have_asked(version: str) -> None:
     target, _ = caught_awake(version, 1)
     target.python_thread()

@@ -6,6 +6,7 @@ from gdbext.model import DERIVED, EXCLUSIVE, INFERRED, Holder, Lock, NamedObject
 from gdbext.model.reasons import because
 from gdbext.narrate.reasons import explain
 from gdbext.snapshot import take_snapshot
+from tests.support import versions
 from tests.support.fake_memory import NoiseMemory
 from tests.support.fake_python import VERSIONS
 from tests.support.fake_target import WAIT_BITSET_REALTIME
@@ -137,7 +138,7 @@ def test_waiters_of_one_lock_call_it_differently(program: Program) -> None:
     assert (found.name, [waiter.thread for waiter in found.waiters]) == ("mine", [1, 2, 3])
 
 
-@pytest.mark.parametrize("program", ["3.14.10", "3.15.2"], indirect=True)
+@pytest.mark.parametrize("program", versions.from_minor(14), indirect=True)
 def test_lock_that_was_handed_over(program: Program) -> None:
     python = program.python
     lock = python.lock()
