@@ -100,10 +100,7 @@ class GdbCommand(gdb.Command):
             result = self._command.run(snapshot, arguments, addresses)
             text = self._render(target, result, arguments)
         for path, content in result.files:
-            try:
-                write_private(os.path.expanduser(path), content)
-            except OSError as error:
-                raise UsageError(f"cannot write {printable(path)}: {error.strerror}", "name another file") from None
+            write_private(os.path.expanduser(path), content)
         _write(text)
         _fail_if_found(result, arguments)
         if snapshot.incomplete is not None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from gdbext.errors import GdbextError
-from gdbext.render.escape import Safe, as_text, printable
+from gdbext.render.escape import Safe, as_text
 from gdbext.render.output_file import write_private
 
 
@@ -43,7 +42,4 @@ def write_file(path: str, text: Safe) -> None:
     if path == "-":
         write(text)
         return
-    try:
-        write_private(os.path.expanduser(path), text)
-    except OSError as error:
-        raise GdbextError(f"cannot write {printable(path)}: {error.strerror}", "name another file") from None
+    write_private(os.path.expanduser(path), text)

@@ -37,10 +37,10 @@ def program(*arguments: str) -> Iterator[subprocess.Popen[str]]:
 
 
 @contextlib.contextmanager
-def watch(*arguments: str, output: Path) -> Iterator[subprocess.Popen[bytes]]:
-    with open(output, "wb") as file:
+def watch(*arguments: str, output: Path, errors: Path = Path(os.devnull)) -> Iterator[subprocess.Popen[bytes]]:
+    with open(output, "wb") as file, open(errors, "wb") as said:
         process = subprocess.Popen([sys.executable, "-m", "gdbext", "watch", *arguments], env=environment(),
-                                   stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.DEVNULL)
+                                   stdin=subprocess.DEVNULL, stdout=file, stderr=said)
     try:
         yield process
     finally:
@@ -101,19 +101,41 @@ def test_process_that_does_not_hang_is_not_handed_on(code: str, tmp_path: Path) 
 
 def test_processes_by_name_and_old_pages_are_removed(tmp_path: Path) -> None:
     output, pages, mark = tmp_path / "output", tmp_path / "pages", f"gdbext-watched-{os.getpid()}"
+    # names of pages that are not pages
+    pages.mkdir()
+    (pages / "hang-1-x.html").symlink_to("missing")
+    os.mkfifo(pages / "hang-2-x.html")
+    (pages / "hang-3-x.html").mkdir()
+    others = sorted(pages.iterdir())
     with watch("--name", mark, "--every", "0.3", "--for", "1", "--json", "--html", str(pages), "--keep", "1",
                output=output) as watcher, program(str(HANGS), "deadlock", mark) as one, program(
             str(HANGS), "deadlock", mark) as other:
         found = [json.loads(line)["target"]["pid"] for line in wait_for_lines(2, output)]
         assert sorted(found) == sorted([one.pid, other.pid])
         end = time.monotonic() + PATIENCE
-        while len(list(pages.iterdir())) != 1 and time.monotonic() < end:
+        while len(list(pages.iterdir())) != 4 and time.monotonic() < end:
             time.sleep(0.05)
-        (page,) = pages.iterdir()
+        (page,) = set(pages.iterdir()) - set(others)
         assert page.name.startswith(f"hang-{found[1]}-")
         assert watcher.poll() is None
         watcher.send_signal(signal.SIGTERM)
         assert watcher.wait(PATIENCE) == 128 + signal.SIGTERM
+
+
+def test_page_that_cannot_be_written_does_not_end_the_watch(tmp_path: Path) -> None:
+    output = tmp_path / "output"
+    output.touch()
+    pages = output / "pages"
+    with program(str(HANGS), "deadlock") as hung, watch(
+            str(hung.pid), "--every", "0.3", "--for", "1", "--json", "--html", str(pages), output=output,
+            errors=tmp_path / "errors") as watcher:
+        wait_for_lines(1, output)
+        assert watcher.poll() is None
+        hung.kill()
+        hung.wait()
+        assert watcher.wait(PATIENCE) == 1
+    (line,) = (tmp_path / "errors").read_text().splitlines()
+    assert re.fullmatch(f"gdbext watch: cannot write {pages}/hang-.*: Not a directory; name another folder", line)
 
 
 def test_hundred_processes_cost_next_to_nothing(tmp_path: Path) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import functools
 import json
 import os
+import stat
 import subprocess
 import sys
 import time
@@ -22,7 +24,7 @@ from gdbext.launcher.proc_files import start_of, state_of
 from gdbext.launcher.processes.tree import find_processes
 from gdbext.launcher.snapshots.classes import signature
 from gdbext.launcher.snapshots.snapshot import Options, Snapshot, Target, take_snapshot
-from gdbext.launcher.status import FOUND, NO_GDB, OUTSIDE, NoGdb, Unreadable, worst
+from gdbext.launcher.status import FOUND, NO_ANSWER, NO_GDB, OUTSIDE, NoGdb, Unreadable, worst
 from gdbext.launcher.watching.activity import Stillness, read_times
 from gdbext.render.escape import as_text, concatenated, json_line, printable
 from gdbext.render.output_file import write_private
@@ -167,15 +169,30 @@ class _Watcher:
 
         folder = Path(self._options.html).absolute()
         path = folder / _PAGES.format(pid=pid, time=time.strftime("%Y%m%dT%H%M%SZ", time.gmtime()))
+        page = html_page([seen.for_page()], f"gdbext: {seen.target}")
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            write_private(str(path), html_page([seen.for_page()], f"gdbext: {seen.target}"))
-            pages = sorted(folder.glob(_PAGES.format(pid="*", time="*")), key=lambda each: each.stat().st_mtime)
-            for old in pages[:-self._options.keep]:
-                old.unlink()
-        except OSError as error:
-            raise GdbextError(f"cannot write {printable(str(path))}: {error.strerror}", "name another folder") from None
+            write_private(str(path), page)
+            pages = sorted((at, each) for each in folder.glob(_PAGES.format(pid="*", time="*"))
+                           if (at := _written_at(each)) is not None)
+            for _, old in pages[:-self._options.keep]:
+                with contextlib.suppress(OSError):
+                    old.unlink()
+        except (GdbextError, OSError) as error:  # the folder may be writable again at the next hang
+            why = f"cannot write {printable(str(path))}: {error.strerror}" if isinstance(error, OSError) else error
+            say(f"gdbext watch: {why}; name another folder")
+            self._statuses.add(NO_ANSWER)
+            return ""
         return str(path)
+
+
+def _written_at(page: Path) -> int | None:
+    """When a page was written, in ns; None for anything else that has the name of a page."""
+    try:
+        state = page.lstat()
+    except OSError:
+        return None
+    return state.st_mtime_ns if stat.S_ISREG(state.st_mode) and state.st_uid == os.geteuid() else None
 
 
 def _key(seen: Snapshot) -> str | None:
