@@ -50,7 +50,9 @@ from gdbext.verdict.doubts import standstill, why_no_verdict, why_unknown_holder
 from gdbext.verdict.greenlets import GreenletGraph, judge_greenlets
 from gdbext.verdict.tasks import AsyncioTasks, find_tasks
 from gdbext.verdict.wait_for import find_deadlocks
+from gdbext.waits.blocked import signal_name
 from gdbext.waits.context import Context, read_context
+from gdbext.waits.descriptors import MANY
 from gdbext.waits.lock_kinds import member_of_lock, recognise_address, size_of_lock
 from gdbext.waits.recognisers import find_waits
 from gdbext.waits.seen import SeenWait
@@ -243,9 +245,26 @@ class Snapshot:
                           origin.command_line, origin.host, origin.time, None, *(target.core_kept() or (None, None)))
         waiters = {gil.id: [waiter.thread for waiter in gil.waiters] for gil in self.gils()}
         return Report(info, self._python.runtimes(waiters), tuple(threads), tuple(locks.values()), deadlocks,
-                      (*self._findings.problems, *not_interleaved), tuple(self._findings.notes),
+                      (*self._findings.problems, *not_interleaved), (*self._findings.notes, *self._ended_children),
                       why_no_verdict(self._context, locks) or (
                           None if deadlocks else why_unknown_holders(self._context, self._waits, locks)))
+
+    @functools.cached_property
+    def _ended_children(self) -> tuple[Reason, ...]:
+        """The child processes that are zombies, where a thread waits for what another process may do."""
+        proc = self._target.proc
+        if proc is None or not any(lock.waiters and (lock.is_outside or lock.shared)
+                                   for lock in self._found.locks.values()):
+            return ()
+        ended = proc.ended_children()
+        if not ended:
+            return ()
+        # those that were killed first
+        ended = sorted(ended, key=lambda child: (child.signal is None, child.status is None, child.pid))
+        return (because("children-ended", count=len(ended), children=tuple([because(
+            "child-ended", process=because("process", pid=child.pid, name=proc.name(child.pid)),
+            signal=None if child.signal is None else signal_name(child.signal), status=child.status)
+            for child in ended[:MANY]])),)
 
     @functools.cached_property
     def _bare_threads(self) -> list[Thread]:

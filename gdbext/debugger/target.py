@@ -21,7 +21,7 @@ from gdbext.debugger.lazy import LazySymbols
 from gdbext.debugger.settings import settings
 from gdbext.debugger.types import read_structs
 from gdbext.elf.core_file import CoreFile, read_core_file
-from gdbext.elf.headers import Read, open_regular
+from gdbext.elf.headers import Read, machine_name, open_regular
 from gdbext.elf.mapped import MappedModule, mapped_modules
 from gdbext.errors import MemoryUnreadable, NoTarget, ThreadUnavailable
 from gdbext.holders.known_code import KnownCode
@@ -125,7 +125,9 @@ class GdbTarget:
         self.kind: TargetKind = "core" if connection == "core" else "live"
         self._program = decoded(lambda: inferior.progspace.filename) or None
         self.executable = self._program.removeprefix(TARGET_FILES) if self._program is not None else None
-        self.architecture = _architecture()
+        core = self.core_file() if self.kind == "core" else None
+        # a GDB for one processor takes a core of another for one of its own
+        self.architecture = machine_name(core.machine) if core is not None else _architecture()
         self.proc = (Proc(self.pid, asleep=before_pause.asleep(inferior),
                           open_files=OpenFiles(arch.system_call_number("kcmp"))) if connection == "native" else None)
         self._threads: dict[int, gdb.InferiorThread] = {}

@@ -15,7 +15,7 @@ from gdbext.direct.symbols import DEBUG_FOLDER, LoadedFile
 from gdbext.direct.target import DirectTarget, kernel_code, loaded_file, named_modules
 from gdbext.elf.core_file import CoreFile, read_core_file
 from gdbext.elf.core_memory import CoreMemory
-from gdbext.elf.headers import EM_X86_64, Read, opened_file
+from gdbext.elf.headers import Read, machine_name, opened_file
 from gdbext.elf.mapped import mapped_modules
 from gdbext.elf.notes import find_build_id
 from gdbext.errors import CorruptStructure, MemoryUnreadable, NoTarget, ThreadUnavailable
@@ -26,8 +26,6 @@ from gdbext.inferior.protocol import Memory, Module, Origin, SignalInfo, ThreadR
 from gdbext.inferior.signals import decode_siginfo
 from gdbext.model import TargetKind
 
-#: Source: Linux 6.1 include/uapi/linux/elf-em.h, auxvec.h.
-_EM_AARCH64 = 183
 #: The process id of a core that has none, as in GDB (GDB 13.1 gdb/corelow.c, CORELOW_PID).
 _NO_PID = 1
 
@@ -60,7 +58,7 @@ class CoreTarget(DirectTarget):
             raise NoTarget(f"the core cannot be read: {error}") from None
         self.pid = core.pid or _NO_PID
         self.executable = os.path.realpath(executable) if executable is not None else None
-        self.architecture = {EM_X86_64: "x86_64", _EM_AARCH64: "aarch64"}.get(core.machine, str(core.machine))
+        self.architecture = machine_name(core.machine)
         self._places = dict(places)
         main = self._contents.executable
         if executable is not None and main is not None:

@@ -26,6 +26,9 @@ Read = Callable[[int, int], bytes]
 MAGIC = b"\x7fELF"
 ET_EXEC, ET_DYN, ET_CORE = 2, 3, 4
 EM_X86_64 = 62
+#: The names of processors, as in `Target.architecture`. Source: Linux 6.1 include/uapi/linux/elf-em.h.
+_MACHINES = {3: "i386", 8: "mips", 21: "ppc64", 22: "s390x", 40: "arm", EM_X86_64: "x86_64", 183: "aarch64",
+             243: "riscv", 258: "loongarch"}
 PT_LOAD, PT_NOTE, PT_GNU_EH_FRAME = 1, 4, 0x6474E550
 PF_X, PF_W, PF_R = 1, 2, 4
 SHT_SYMTAB, SHT_NOBITS, SHT_DYNSYM = 2, 8, 11
@@ -88,9 +91,25 @@ class FileSection:
 
 def file_type(start: bytes) -> int | None:
     """The type of an ELF file for any machine, by its first 18 bytes; None if it is not an ELF file."""
-    if len(start) < 18 or not start.startswith(MAGIC):
+    return _half(start, 16)
+
+
+def file_machine(start: bytes) -> str | None:
+    """The name of the processor of an ELF file, by its first 20 bytes; None if it is not an ELF file."""
+    machine = _half(start, 18)
+    return None if machine is None else machine_name(machine)
+
+
+def machine_name(machine: int) -> str:
+    """The name of a processor, by its number in ELF headers."""
+    return _MACHINES.get(machine, f"number {machine} of ELF")
+
+
+def _half(start: bytes, at: int) -> int | None:
+    """A half word of an ELF header in the file's byte order."""
+    if len(start) < at + 2 or not start.startswith(MAGIC):
         return None
-    return start[16] | start[17] << 8 if start[5] == 1 else start[16] << 8 | start[17]
+    return int.from_bytes(start[at:at + 2], "little" if start[5] == 1 else "big")
 
 
 def opened_file(file: IO[bytes]) -> Read:

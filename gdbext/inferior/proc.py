@@ -39,6 +39,8 @@ _MOST_OF_ONE_DESCRIPTOR = 1 << 16
 _MOST_LINKS = 1024
 #: The largest number of characters of a name or path.
 _MOST_CHARACTERS = 512
+#: The largest number of ancestors of a process.
+_MOST_ANCESTORS = 64
 #: The largest number of bytes of a command line.
 _MOST_OF_COMMAND = 4096
 
@@ -63,6 +65,9 @@ _NLMSG = struct.Struct("=IHHII")  # struct nlmsghdr: length, type, flags, sequen
 _UNIX_REQUEST = struct.Struct("=BBHIIIII")  # struct unix_diag_req: family, -, -, states, inode, attributes, cookie
 _UNIX_MESSAGE = struct.Struct("=BBBBIII")  # struct unix_diag_msg: family, type, state, -, inode, cookie
 _ATTRIBUTE = struct.Struct("=HH")  # struct rtattr: length, type
+
+#: Fields of /proc/PID/stat, counted from the state: the number of threads, and the exit code as of waitpid(2).
+_THREADS, _EXIT_CODE = 17, 49
 
 _TCP_LISTEN = 0x0A
 #: States of a connection without an inode that waits for accept(): established, the handshake unfinished (a full
@@ -115,6 +120,18 @@ class DescriptorInfo:
     process: int | None = None
     locks: tuple[FileLock, ...] = ()
     nonblocking: bool = False
+
+
+@record
+class EndedChild:
+    """A child process that has ended and that its parent has not waited for: a zombie.
+
+    `signal` is the number of the signal that killed it; `status` its exit status. Both are None if not known.
+    """
+
+    pid: int
+    signal: int | None = None
+    status: int | None = None
 
 
 @record
@@ -398,6 +415,28 @@ class Proc:
         others = self._others(time.monotonic() + self._seconds)
         return sorted(pid for pid in others if self._parent(pid) == self.pid)
 
+    @remembered
+    def ended_children(self) -> Sequence[EndedChild]:
+        """The child processes that are zombies, by ascending number."""
+        found = []
+        for pid in self.children():
+            stat = self._stat(pid)
+            # the first thread of a process may end before the others
+            if len(stat) > _EXIT_CODE and stat[0] == "Z" and stat[_THREADS] in ("0", "1"):
+                code = int(stat[_EXIT_CODE])
+                # the kernel gives 0 to those who may not know
+                found.append(EndedChild(pid, code & 0x7F or None, code >> 8 or None))
+        return found
+
+    def generation(self, pid: int) -> int | None:
+        """1 for a child of the process, 2 for a child's child, and so on; None if it is no descendant."""
+        parent: int | None = pid
+        for generation in range(1, _MOST_ANCESTORS):
+            parent = self._parent(parent) if parent else None
+            if parent == self.pid:
+                return generation
+        return None
+
     def child(self, number: int) -> int | None:
         """The debugger's number of a child, given the child's number in the process's PID namespace."""
         if len(self._numbers(self.pid)) <= 1:  # in the debugger's namespace, or Linux is older than 4.1
@@ -485,11 +524,13 @@ class Proc:
         return here == there
 
     def _parent(self, pid: int) -> int | None:
-        text = self._read(f"{pid}/stat", 4096)
-        try:  # the name is in parentheses and may contain any character; the state follows
-            return int(text.rpartition(")")[2].split()[1]) if text else None
-        except (ValueError, IndexError):
-            return None
+        stat = self._stat(pid)
+        return int(stat[1]) if len(stat) > 1 and stat[1].isdigit() else None
+
+    def _stat(self, pid: int) -> list[str]:
+        """The fields of a process's stat from the state on; empty if the process does not exist."""
+        # the name is in parentheses and may contain any character
+        return (self._read(f"{pid}/stat", 4096) or "").rpartition(")")[2].split()
 
     def _numbers(self, pid: int) -> list[str]:
         """The numbers of a process from the debugger's PID namespace down to its own."""

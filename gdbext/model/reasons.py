@@ -5,7 +5,7 @@ Programs compare codes; nobody parses the sentences.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal, Union
 
 from gdbext.model.crash_reasons import CrashCode
@@ -58,7 +58,7 @@ ReasonCode = Literal[
     "sleeps-until", "waits-for-aio", "waits-for-any-child", "waits-for-child", "waits-for-child-number",
     "waits-for-children", "waits-for-execve", "waits-for-futexes", "waits-for-gpu", "waits-for-group",
     "waits-for-message", "waits-for-own-group", "waits-for-pidfd", "waits-for-room", "waits-for-semaphores",
-    "waits-for-signal", "waits-in-cuda", "with-timeout", "wrote-a-part",
+    "waits-for-signal", "waits-in-cuda", "with-timeout", "wrote-a-part", "child-ended", "children-ended",
     # waits/: the other ends of descriptors
     "connects-to", "copies-to", "descriptor-not-in-core", "descriptor-not-visible", "descriptor-of",
     "descriptor-unreadable", "file-locked-here", "in-accept-queue", "ioctl-request", "locked-by", "locker-not-recorded",
@@ -117,6 +117,18 @@ def parts(reason: Reason | None) -> tuple[Reason, ...]:
         return () if reason is None else (reason,)
     return tuple([part for _, found in reason.arguments if isinstance(found, tuple)
                   for part in found if isinstance(part, Reason)])
+
+
+def find_reasons(argument: Argument, code: ReasonCode) -> Iterator[Reason]:
+    """Iterate over the reasons with a code in an argument, at any depth."""
+    if isinstance(argument, tuple):
+        for part in argument:
+            yield from find_reasons(part, code)
+    elif isinstance(argument, Reason):
+        if argument.code == code:
+            yield argument
+        for _, value in argument.arguments:
+            yield from find_reasons(value, code)
 
 
 def because_of(error: Exception, part: str | None = None) -> Reason:

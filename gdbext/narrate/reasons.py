@@ -311,7 +311,8 @@ _WORDINGS: Mapping[ReasonCode, Wording] = {
     "other-end-not-found": "no process was found that has the other end open; some processes could not be examined",
     "other-end-not-open": "no process has the other end open",
     "other-end-not-searched": "its other end was not searched for: there are too many descriptors",
-    "process": lambda pid, name=None: f"process {pid}" + (f' "{name}"' if name is not None else ""),
+    "process": lambda pid, name=None, generation=None: (
+        f"process {pid}" + (f' "{name}"' if name is not None else "")),
     "process-running": lambda pid, name, command: (
         f"process {pid}" + (f' "{name}"' if name is not None else "") + f" ({command})"),
     "this-process": "this process",
@@ -379,6 +380,12 @@ _WORDINGS: Mapping[ReasonCode, Wording] = {
     "writes-descriptor": "to write {link}, fd {fd}",
     "any-thread-may-release": "any other thread of its process may release it",
     "children-of-process": "these are its children",
+    "children-ended": lambda children, count: (
+        f"{'a child process has' if count == 1 else f'{count} child processes have'} ended, and this process has not "
+        f"waited for {'it' if count == 1 else 'them'}: {_listed(children, count)}"),
+    "child-ended": lambda process, signal=None, status=None: process + (
+        f" was killed by {signal}" if signal is not None else
+        f" has exited with status {status}" if status is not None else " has ended"),
     "no-thread-can-run": "none of these threads can run",
     "only-processes-with-end": lambda pids: f"only {_processes_have(pids)} the other end",
     "only-processes-with-memory": lambda pids: f"only {_processes_have(pids)} that memory",

@@ -7,9 +7,9 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
-from gdbext.model import RECORDED, Deadlock, Evidence, Lock, Problem, Report, Thread
+from gdbext.model import INFERRED, RECORDED, Deadlock, Evidence, Lock, Problem, Report, Thread
 from gdbext.model.kinds import GIL, kind_of, name_of_kind
-from gdbext.model.reasons import Reason
+from gdbext.model.reasons import Reason, find_reasons
 from gdbext.model.verdict import Verdict, VerdictKind
 from gdbext.narrate.frames import own_place
 from gdbext.narrate.greenlets import doing as greenlet_doing
@@ -37,6 +37,8 @@ TITLES: Mapping[VerdictKind, str] = {
 _TONES: Mapping[str, Tone] = {"stuck": "bad", "outside": "doubt", "fine": "good", "doubt": "doubt"}
 #: The heading of the stacks that follow a verdict.
 ALL_THREADS = "Threads:"
+#: Notes that are shown with the verdict.
+_WITH_VERDICT = frozenset(("children-ended",))
 #: The heading of the evidence.
 HOW_KNOWN = "How this is known:"
 #: How many threads a sentence names.
@@ -150,7 +152,7 @@ def gil_holders(facts: Facts) -> Iterator[Words]:
 
 def notes(report: Report) -> Iterator[Words]:
     """The notes and problems of a report."""
-    yield from (("Note: ", reason(note)) for note in report.notes)
+    yield from (("Note: ", reason(note)) for note in report.notes if note.code not in _WITH_VERDICT)
     yield from (("Not known: ", *problem_words(problem)) for problem in report.problems)
 
 
@@ -353,9 +355,10 @@ _SENTENCES: Mapping[str, Callable[[Facts], Words]] = {
 }
 
 
-def doubts(facts: Facts) -> Iterator[Words]:
-    """What a verdict leaves open: for example, in a program that crashed, whether there was a deadlock too."""
+def remarks(facts: Facts) -> Iterator[Words]:
+    """What a verdict leaves open, as whether there was a deadlock in a program that crashed; and notes about it."""
     report = facts.report
+    yield from (("Note: ", reason(note), ".") for note in report.notes if note.code in _WITH_VERDICT)
     if report.no_verdict is not None and not report.deadlocks and facts.verdict.kind != "unknown":
         yield (*capitalised(undecided(report)), ".")
 
@@ -381,6 +384,8 @@ def how_known(facts: Facts) -> list[Words]:
         return _how_greenlets_known(facts)
     if facts.verdict.kind == "pool":
         return [("inferred: every worker waits, and no thread runs",)]
+    if facts.verdict.kind == "children" and facts.verdict.evidence == INFERRED:
+        return [("inferred: another thread, which may bring the result, waits for child processes",)]
     made: list[Words] = []
     for evidence, why in known:
         if evidence == RECORDED:
@@ -412,23 +417,11 @@ def next_step(facts: Facts) -> str:
     if verdict.kind in ("blocked-behind", "event-loop-blocked") and verdict.threads:
         thread = facts.threads.get(verdict.threads[0])
         lock = facts.awaited(thread) if thread is not None else None
-        others = [pid for pid in (_processes(lock.why) if lock is not None else ()) if pid != target.pid]
+        others = [pid for process in find_reasons(lock.why if lock is not None else None, "process")
+                  for name, pid in process.arguments if name == "pid" and pid != target.pid]
         if others:
             return f"gdbext report {others[0]}"
     return ""
-
-
-def _processes(why: object) -> Iterator[int]:
-    """The processes that a reason names."""
-    if isinstance(why, tuple):
-        for part in why:
-            yield from _processes(part)
-    elif isinstance(why, Reason):
-        for name, argument in why.arguments:
-            if why.code == "process" and name == "pid" and isinstance(argument, int):
-                yield argument
-            else:
-                yield from _processes(argument)
 
 
 def behind_lines(facts: Facts) -> Iterator[Words]:

@@ -204,7 +204,7 @@ class TextRenderer:
         facts = self.facts
         title = self.style.mark(verdict.verdict_title(facts.verdict), _MARKS[verdict.tone(facts.verdict)])
         lines = [self.say(verdict.header(facts.report)), "", f"{title}: {self.say(verdict.sentence(facts))}.", ""]
-        lines += [line for doubt in verdict.doubts(facts) for line in (self.say(doubt), "")]
+        lines += [line for remark in verdict.remarks(facts) for line in (self.say(remark), "")]
         for deadlock in facts.report.deadlocks:
             lines += self._deadlock(deadlock, stacks)
         if not facts.report.deadlocks:

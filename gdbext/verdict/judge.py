@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 
 from gdbext.model import DERIVED, INFERRED, RESULT_STATES, Deadlock, Lock, PyFrame, Report, Task, Thread, weakest
 from gdbext.model.kinds import GIL, kind_of
-from gdbext.model.reasons import parts
+from gdbext.model.reasons import find_reasons, parts
 from gdbext.model.verdict import Verdict, VerdictKind
 
 #: Waits for the end of a child process, for a child of a certain group, or for a child that shares the memory.
@@ -31,10 +31,6 @@ _FOR_A_TIME = frozenset(("in-timed-wait", "sleeps", "sleeps-for", "sleeps-more",
 _WATCHED = frozenset(("io", "child", "signal"))
 #: System calls with which event loops and servers wait for work.
 _SERVING = frozenset(("epoll_wait", "epoll_pwait", "epoll_pwait2", "accept", "accept4", "io_uring_enter"))
-#: Files of the standard library whose functions wait for child processes.
-_WITH_CHILDREN = re.compile(
-    r"(?:^|/)(?:multiprocessing/(?:pool|process|connection|queues|popen_\w+)|concurrent/futures/process|subprocess)"
-    r"\.py$")
 #: The file of the standard library with the workers of a pool of threads, and their function.
 _POOL, _POOL_WORKER = re.compile(r"(?:^|/)concurrent/futures/thread\.py$"), "_worker"
 #: The state of a lock whose waiters wait for the result of a future.
@@ -270,13 +266,13 @@ def _waits_for_event(scene: _Scene, thread: Thread) -> bool:
 
 
 def _waits_for_children(scene: _Scene, thread: Thread) -> bool:
+    """Whether a thread waits for child processes: in a system call for that, or for what has its other end in one."""
     if thread.blocked_on is not None and thread.blocked_on.code in _FOR_CHILDREN:
         return True
-    return _is_with_children(thread)
-
-
-def _is_with_children(thread: Thread) -> bool:
-    return any(isinstance(frame, PyFrame) and _WITH_CHILDREN.search(frame.file) for frame in thread.stack)
+    lock = scene.locks.get(thread.waits.lock) if thread.waits is not None and not thread.waits.timed else None
+    return lock is not None and lock.is_outside and any(
+        name == "generation" and generation for process in find_reasons(lock.why, "process")
+        for name, generation in process.arguments)
 
 
 def _doubt(scene: _Scene) -> Verdict | None:
@@ -290,11 +286,10 @@ def _first_thread(scene: _Scene) -> Verdict | None:
         return None
     if scene.waits_outside(first):
         return Verdict("children" if _waits_for_children(scene, first) else "blocked-behind", (first.number,))
-    lock = scene.lock(first)
-    # the first thread waits for a result, and other threads bring the results of child processes
-    if (lock is not None and kind_of(lock.kind).is_event and not lock.holders and first.waits is not None
-            and not first.waits.timed and any(map(_is_with_children, scene.report.threads))):
-        return Verdict("children", (first.number,))
+    # other threads bring the results of child processes, unless they wait for the first thread themselves
+    if (_waits_for_result(scene, first) and first.number not in scene.waiting
+            and any(_waits_for_children(scene, thread) for thread in scene.report.threads)):
+        return Verdict("children", (first.number,), evidence=INFERRED)
     return None
 
 

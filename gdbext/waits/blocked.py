@@ -323,7 +323,7 @@ class Blocked:
         values = self._unpack(_UINT64, arguments[0])
         mask = values[0] if values is not None else 0
         numbers = [bit + 1 for bit in range(64) if mask >> bit & 1]
-        signals = tuple(map(_signal_name, numbers)) if len(numbers) <= MANY else ()
+        signals = tuple(map(signal_name, numbers)) if len(numbers) <= MANY else ()
         return _with_timeout(because("waits-for-signal", signals=signals), self._timed(name, arguments))
 
     def _system_v(self, name: str, arguments: Sequence[int]) -> SeenWait:
@@ -409,7 +409,8 @@ def _seconds(seconds: float) -> str:
     return f"{seconds:.6f}".rstrip("0").rstrip(".")
 
 
-def _signal_name(number: int) -> str:
+def signal_name(number: int) -> str:
+    """``SIGKILL``; ``signal 34`` for one without a name."""
     try:
         return signal.Signals(number).name
     except ValueError:

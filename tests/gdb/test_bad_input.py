@@ -244,3 +244,20 @@ def test_name_of_a_library_cannot_forge_a_line_of_gdb(tmp_path: Path, forged: st
             assert seen.document()["target"]["kind"] == ("live" if is_live else "core")
             # the headings in the name hide libraries of a core from gdbext, but no frame gets a wrong one
             assert modules.count("libcuda.so") == 1 if is_live else "libcuda.so" not in modules, target
+
+
+def test_core_of_another_processor_is_named_by_its_header(tmp_path: Path) -> None:
+    """A GDB for x86-64 calls the processor of such a core i386, its default."""
+    core = tmp_path / "core"
+    with hanging_in(tmp_path / "libodd.so") as pid:
+        subprocess.run(["gdb", "-nx", "-batch", "-p", str(pid), "-ex", f"gcore {core}"], check=True,
+                       capture_output=True)
+    with core.open("r+b") as file:
+        file.seek(18)
+        file.write(b"\xb7\0")  # e_machine: EM_AARCH64
+    session = gdb_session.batch(["-c", str(core)], ["py-deadlocks"])
+    assert check_failures(session) == [
+        "py-deadlocks: the target's architecture is aarch64; only x86-64 is decoded so far"]
+    seen = launcher.launch_by(launcher.command("report", str(core), "--gdb", gdb_session.executable(), gdb=None))
+    assert (seen.status, seen.stdout) == (3, "")
+    assert seen.stderr == f"gdbext report: {core}: the processor is aarch64; only x86-64 is decoded so far\n"

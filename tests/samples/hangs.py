@@ -11,6 +11,7 @@ import concurrent.futures
 import multiprocessing
 import os
 import queue
+import signal
 import socket
 import subprocess
 import sys
@@ -128,6 +129,17 @@ def child() -> None:
     with subprocess.Popen(["sleep", "1000"]) as process:
         announce()
         process.wait()
+
+
+def killed_child() -> None:
+    """The first thread waits for what a child would write that was killed; this process has the other end too."""
+    ours, _theirs = multiprocessing.Pipe(duplex=False)
+    child = os.fork()
+    if child == 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
+    announce()
+    ours.recv()
 
 
 LOCK = threading.Lock()

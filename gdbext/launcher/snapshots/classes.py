@@ -9,6 +9,7 @@ Schema ``gdbext-triage/1`` is owned by this module.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -162,7 +163,7 @@ def signature(report: Report) -> Signature:
     elif kind == CRASH and report.crash is not None:
         key = _crash_key(report.crash)
     else:
-        key = sorted({tuple(_collapsed(without_polling(thread.stack))) for thread in report.threads})
+        key = sorted({tuple(_collapsed(map(frame_key, without_polling(thread.stack)))) for thread in report.threads})
     digest = hashlib.sha256(json.dumps([kind, key]).encode()).hexdigest()
     if kind in (DEADLOCK, CRASH):
         status = FOUND
@@ -179,21 +180,21 @@ def _without_numbers(text: str | None) -> str:
 
 
 def frame_key(frame: Frame) -> FrameKey:
+    """What counts of a frame when targets are compared: notebooks number the files that they invent."""
+    language, function, file = _without_place(frame)
+    return language, function, _without_numbers(file) if isinstance(frame, PyFrame) else file
+
+
+def _without_place(frame: Frame) -> FrameKey:
     """A frame without its line and address."""
     if isinstance(frame, PyFrame):
-        # notebooks number the files that they invent
-        return "python", frame.qualified_name, _without_numbers(frame.file)
+        return "python", frame.qualified_name, frame.file
     return "native", frame.function or "?", frame.module or "?"
 
 
-def _collapsed(stack: Iterable[Frame]) -> Iterator[FrameKey]:
+def _collapsed(stack: Iterable[FrameKey]) -> Iterator[FrameKey]:
     """The frames of a stack, with one frame for a function that calls itself: the depth of a recursion varies."""
-    last = None
-    for frame in stack:
-        key = frame_key(frame)
-        if key != last:
-            yield key
-        last = key
+    return (key for key, _ in itertools.groupby(stack))
 
 
 def _role(thread: Thread | None) -> str:
@@ -235,7 +236,7 @@ def _crash_key(crash: Crash) -> list[Any]:
         return [fault.kind, sorted({frames[at] for at in crash.recursion.round if at < len(frames)})]
     last = min((0 if guilty is None else guilty) + 1 + _CALLERS, _MOST_FRAMES)
     at = None if guilty is None or guilty >= len(frames) else frames[guilty]
-    return [fault.kind, fault.signal, at, list(_collapsed(crash.stack.frames[:last]))]
+    return [fault.kind, fault.signal, at, list(_collapsed(frames[:last]))]
 
 
 # -- merged stacks -------------------------------------------------------------------------------------------
@@ -256,7 +257,7 @@ def merged_stacks(threads: Iterable[Thread], lines: int = _MANY_LINES) -> list[s
     for thread in threads:
         root.count += 1
         at = root
-        for frame in reversed(list(_collapsed(thread.stack))):
+        for frame in reversed(list(_collapsed(map(_without_place, thread.stack)))):
             at = at.children.setdefault(frame, _Node())
             at.count += 1
     found: list[str] = []

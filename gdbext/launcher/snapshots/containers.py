@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from gdbext.launcher.proc_files import process_name, status_field
+from gdbext.launcher.snapshots.elf import check_machine
 from gdbext.launcher.snapshots.preparation import Preparation
 from gdbext.launcher.snapshots.rights import CAP_SYS_ADMIN, CAP_SYS_CHROOT, has_capability, why_not_traced
 from gdbext.launcher.status import Unreadable
@@ -138,6 +139,8 @@ def check_process(pid: int) -> None:
         raise Unreadable(*why_not_traced(pid))
     if status_field(pid, "VmSize") is None:
         raise Unreadable(f"process {pid} is a thread of the kernel", "give the PID of a program")
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/exe", "rb", buffering=0) as file:
+        check_machine(file.read(64), f"process {pid}")
 
 
 def processes_called(pid: int) -> list[int]:

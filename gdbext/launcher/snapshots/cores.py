@@ -23,7 +23,7 @@ from typing import IO, Any
 from gdbext.elf.core_memory import CoreMemory, MappedFile
 from gdbext.elf.headers import ET_CORE, file_type, opened_file
 from gdbext.errors import CorruptStructure
-from gdbext.launcher.snapshots.elf import build_id_of, is_debug_file, is_program
+from gdbext.launcher.snapshots.elf import build_id_of, check_machine, is_debug_file, is_program
 from gdbext.launcher.snapshots.preparation import Preparation
 from gdbext.launcher.status import Unreadable
 from gdbext.record import record
@@ -134,6 +134,7 @@ def _open(core: Path, stack: contextlib.ExitStack) -> tuple[IO[bytes], list[str]
     if kind != ET_CORE:
         raise Unreadable(f"{name} is not a core: it is an executable or a library",
                          "give the core first and the executable after it: gdbext report CORE EXECUTABLE")
+    check_machine(head, name)
     return file, notes
 
 

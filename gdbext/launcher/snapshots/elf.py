@@ -7,9 +7,14 @@ import os
 import stat
 from pathlib import Path
 
-from gdbext.elf.headers import ET_DYN, ET_EXEC, SHT_NOBITS, file_type, opened_file, read_sections
+import gdbext
+from gdbext.elf.headers import ET_DYN, ET_EXEC, SHT_NOBITS, file_machine, file_type, opened_file, read_sections
 from gdbext.elf.notes import find_build_id
 from gdbext.errors import CorruptStructure
+from gdbext.launcher.status import Unreadable
+
+#: What to do about another processor.
+ONLY_DECODED = "only x86-64 is decoded so far"
 
 
 def build_id_of(path: str | Path) -> str | None:
@@ -35,6 +40,21 @@ def is_debug_file(path: str | Path) -> bool:
                        if section.name in (".dynamic", ".text", ".interp"))
     except (CorruptStructure, OSError, ValueError):
         return False
+
+
+def check_machine(start: bytes, what: str) -> None:
+    """Check that the processor of an ELF file is decoded, by the file's first 20 bytes.
+
+    :raises Unreadable: it is not.
+    """
+    name = file_machine(start)
+    if name is not None and not is_decoded(name):
+        raise Unreadable(f"{what}: the processor is {name}", ONLY_DECODED)
+
+
+def is_decoded(machine: str) -> bool:
+    """Whether targets with a processor can be read, by its name as in `os.uname`."""
+    return Path(gdbext.__file__).with_name("arch").joinpath(machine, "system_calls.json").exists()
 
 
 def is_program(path: Path) -> bool:

@@ -11,6 +11,7 @@ from pathlib import Path
 from gdbext.launcher.cli import add_gdb
 from gdbext.launcher.output import write_line
 from gdbext.launcher.proc_files import status_field
+from gdbext.launcher.snapshots.elf import ONLY_DECODED, is_decoded
 from gdbext.launcher.snapshots.finding import find_gdb, probe
 from gdbext.launcher.snapshots.rights import (
     CAP_SYS_ADMIN,
@@ -40,6 +41,8 @@ _CORE_PATTERN = Path("/proc/sys/kernel/core_pattern")
 _CONTAINERS = (("docker", "Docker"), ("kubepods", "Kubernetes"), ("libpod", "Podman"), ("lxc", "LXC"),
                ("containerd", "containerd"))
 _GOOD, _BAD, _NOTE = "ok", "missing", "note"
+#: The initial namespaces have fixed numbers. Source: Linux 6.1 include/linux/proc_ns.h.
+_INITIAL_PIDS, _INITIAL_USERS = "pid:[4026531836]", "user:[4026531837]"
 
 
 @record
@@ -65,7 +68,7 @@ def run(options: argparse.Namespace) -> int:
         findings, status = [Finding(_BAD, str(error), error.hint),
                             Finding(_NOTE, "cores are read without GDB; GDB adds live processes, source lines and "
                                     "variables of native functions, and what rests on machine code")], NO_GDB
-    findings += [*check_rights(), *check_cores()]
+    findings += [*check_processor(), *check_rights(), *check_cores()]
     for finding in findings:
         write_line(f"{finding.state:<8} {finding.what}")
         if finding.remedy:
@@ -91,6 +94,14 @@ def check_gdb(named: str | None) -> Iterator[Finding]:
                       "Debian, Ubuntu: apt install python3-pygments")
 
 
+def check_processor() -> Iterator[Finding]:
+    """Check whether processes of this machine can be read."""
+    machine = os.uname().machine
+    if not is_decoded(machine):
+        yield Finding(_BAD, f"the processor of this machine is {machine}: its processes and cores cannot be read",
+                      ONLY_DECODED)
+
+
 def check_rights() -> Iterator[Finding]:
     """Check which processes can be traced."""
     scope, traces = ptrace_scope(), has_capability(CAP_SYS_PTRACE)
@@ -99,8 +110,14 @@ def check_rights() -> Iterator[Finding]:
         yield Finding(_BAD, "kernel.yama.ptrace_scope is 3: no process can be traced", "use cores, or boot without "
                       "it")
     elif traces:
-        yield Finding(_GOOD, "processes of all users can be traced (CAP_SYS_PTRACE)"
-                      + (f"; of this container ({container}) only" if container and _has_own_pids() else ""))
+        within = (f"; of this container ({container}) only"
+                  if container and _namespace("pid") not in (_INITIAL_PIDS, None) else "")
+        if _namespace("user") in (_INITIAL_USERS, None):
+            yield Finding(_GOOD, f"processes of all users can be traced (CAP_SYS_PTRACE){within}")
+        else:
+            yield Finding(_GOOD, f"processes of this user namespace can be traced (CAP_SYS_PTRACE in it only){within}")
+            yield Finding(_NOTE, "processes outside of this user namespace, and programs with more rights, cannot",
+                          "run gdbext outside of the namespace, as root")
     elif os.geteuid() == 0:
         where = f", in a container ({container})" if container else ""
         yield Finding(_BAD, f"you are root without CAP_SYS_PTRACE{where}: processes of others, and those with more "
@@ -128,7 +145,10 @@ def _check_filter(container: str | None) -> Iterator[Finding]:
     # PTRACE_ATTACH; PIDs are less than 2**22
     libc.ptrace(16, (1 << 22) + 1, None, None)
     if ctypes.get_errno() in (errno.EPERM, errno.ENOSYS):
-        yield Finding(_BAD, "a seccomp filter forbids ptrace", _capability(container))
+        # reading /proc/PID/mem needs the right to trace, and not the system call
+        yield Finding(_NOTE, "a seccomp filter forbids ptrace: GDB cannot attach, and a process whose threads "
+                      "never sleep cannot be read; others can, without GDB",
+                      _capability(container))
     else:
         yield Finding(_GOOD, "the seccomp filter here allows ptrace")
 
@@ -158,15 +178,12 @@ def container_kind() -> str | None:
     return next((kind for word, kind in _CONTAINERS if word in groups), None)
 
 
-def _has_own_pids() -> bool:
-    """Whether this process is in a PID namespace of its own. The initial one has a fixed inode.
-
-    Source: Linux 6.1 include/linux/proc_ns.h, PROC_PID_INIT_INO.
-    """
+def _namespace(kind: str) -> str | None:
+    """The name of a namespace of this process; None if it cannot be read."""
     try:
-        return os.readlink("/proc/self/ns/pid") != "pid:[4026531836]"
+        return os.readlink(f"/proc/self/ns/{kind}")
     except OSError:
-        return False
+        return None
 
 
 def check_cores() -> Iterator[Finding]:

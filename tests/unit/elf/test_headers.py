@@ -18,6 +18,7 @@ from gdbext.elf.headers import (
     PT_NOTE,
     Read,
     Segment,
+    file_machine,
     file_type,
     find_segments,
     iter_segments,
@@ -112,6 +113,15 @@ def test_number_of_program_headers_is_bounded() -> None:
 ])
 def test_file_type_of_any_machine(start: bytes, expected: int | None) -> None:
     assert file_type(start) == expected
+
+
+@pytest.mark.parametrize(("start", "expected"), [
+    (elf_headers(()), "x86_64"), (elf_headers(())[:18] + b"\xb7\0", "aarch64"), (elf_headers(())[:19], None),
+    (b"\x7fELF\x01\x01\x01" + bytes(9) + b"\4\0\3\0", "i386"),
+    (b"\x7fELF\x02\x02" + bytes(10) + b"\0\4\0\x16", "s390x"),
+    (elf_headers(())[:18] + b"\xff\x7f", "number 32767 of ELF"), (b"text" * 10, None)])
+def test_name_of_the_processor_of_an_elf_file(start: bytes, expected: str | None) -> None:
+    assert file_machine(start) == expected
 
 
 def test_file_in_memory_when_pages_are_missing_has_fewer_bytes() -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import socket
 import struct
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +15,7 @@ import pytest
 
 from gdbext.inferior import proc as module
 from gdbext.inferior.open_files import Descriptor
-from gdbext.inferior.proc import DescriptorInfo, FileLock, Proc, Socket, unix_sockets
+from gdbext.inferior.proc import DescriptorInfo, EndedChild, FileLock, Proc, Socket, unix_sockets
 from tests.support.fake_proc import DEVICE, MOUNT, FakeProc
 
 LOCALHOST = "0100007F"
@@ -348,6 +350,32 @@ def test_children(fake: FakeProc) -> None:
     assert proc.children() == [201, 205]
     assert proc.name(205) == "a) S 7 1 (b"
     assert proc.child(201) == 201
+
+
+@pytest.mark.parametrize(("state", "threads", "code", "ended"), [
+    ("Z", 1, 9, EndedChild(201, signal=9)), ("Z", 1, 0x8B, EndedChild(201, signal=11)),
+    ("Z", 1, 3 << 8, EndedChild(201, status=3)), ("Z", 1, 0, EndedChild(201)), ("Z", 2, 9, None), ("S", 1, 0, None)])
+def test_ended_children_are_zombies_without_other_threads(fake: FakeProc, state: str, threads: int, code: int,
+                                                          ended: EndedChild | None) -> None:
+    fake.children({201: "sh"})
+    fields = [state, "100", *["0"] * 15, str(threads), *["0"] * 31, str(code)]
+    fake.write("201/stat", f"201 (sh) {' '.join(fields)}\n")
+    assert list(fake.proc().ended_children()) == ([ended] if ended is not None else [])
+
+
+def test_ended_child_of_a_real_process() -> None:
+    child = subprocess.Popen([sys.executable, "-c", "import os; os.kill(os.getpid(), 9)"])
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+    assert EndedChild(child.pid, signal=9) in Proc(os.getpid()).ended_children()
+    child.wait()
+
+
+def test_generation_of_descendants_and_of_others(fake: FakeProc) -> None:
+    fake.children({201: "sh"})
+    fake.process(202, "sleep", parent=201)
+    fake.process(203, "other")
+    proc = fake.proc()
+    assert [proc.generation(pid) for pid in (201, 202, 203, 100, 1, 999)] == [1, 2, None, None, None, None]
 
 
 def test_child_in_a_pid_namespace(tmp_path: Path) -> None:

@@ -107,6 +107,16 @@ def test_core_memory_has_files_and_executable(tmp_path: Path) -> None:
         assert found.read(0x5, 4) == b""
 
 
+@pytest.mark.parametrize(("machine", "name"), [(183, "aarch64"), (22, "s390x"), (9999, "number 9999 of ELF")])
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_core_of_another_processor_is_refused_with_its_name(machine: int, name: str, pack: Callable[[bytes], bytes],
+                                                            place: Place) -> None:
+    data = core()[:18] + struct.pack("<H", machine) + core()[20:]
+    with pytest.raises(Unreadable, match=f"core: the processor is {name}$") as error, place.prepared(pack(data)):
+        pass
+    assert error.value.hint == "only x86-64 is decoded so far"
+
+
 @pytest.mark.parametrize("damage", ["count", "too many", "no names", "cut off"])
 def test_damaged_list_of_mapped_files(damage: str, place: Place) -> None:
     """What else the core has is used, and no build id of its files can be checked."""

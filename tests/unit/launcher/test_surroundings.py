@@ -7,13 +7,15 @@ import os
 import re
 import resource
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
 from gdbext.launcher import cli, proc_files
-from gdbext.launcher.snapshots import containers, finding, rights
+from gdbext.launcher.snapshots import containers, elf, finding, rights
 from gdbext.launcher.snapshots.finding import Gdb, find_gdb, probe
 from gdbext.launcher.snapshots.programs import HOME, environment
 from gdbext.launcher.status import NO_GDB, NoGdb, Unreadable
@@ -144,6 +146,63 @@ def test_doctor_names_the_missing_capability_in_a_container(monkeypatch: pytest.
     assert found.remedy.startswith("docker run --cap-add=SYS_PTRACE")
 
 
+@pytest.mark.parametrize("machine", ["aarch64", "riscv64", "ppc64le"])
+def test_doctor_names_a_processor_that_is_not_supported(machine: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert list(doctor.check_processor()) == []
+    monkeypatch.setattr(os, "uname", lambda: os.uname_result(("Linux", "host", "6.1", "#1", machine)))
+    (found,) = doctor.check_processor()
+    assert (found.state, found.remedy) == ("missing", "only x86-64 is decoded so far")
+    assert found.what.startswith(f"the processor of this machine is {machine}: ")
+
+
+@pytest.mark.parametrize(("namespace", "words"), [
+    ("user:[4026531837]", ["processes of all users can be traced (CAP_SYS_PTRACE)"]),
+    ("user:[4026532200]", ["processes of this user namespace can be traced (CAP_SYS_PTRACE in it only)",
+                           "processes outside of this user namespace, and programs with more rights, cannot"])])
+def test_doctor_says_how_far_the_capability_reaches(namespace: str, words: list[str],
+                                                    monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "readlink", lambda path: {"/proc/self/ns/user": namespace}[path])
+    monkeypatch.setattr(doctor, "ptrace_scope", lambda: None)
+    monkeypatch.setattr(doctor, "has_capability", lambda number: True)
+    monkeypatch.setattr(doctor, "container_kind", lambda: None)
+    monkeypatch.setattr(doctor, "status_field", lambda pid, name: "0")
+    assert [found.what for found in doctor.check_rights()] == words
+
+
+#: Refuses ptrace, process_vm_readv and kcmp as a filter of a container does, and runs a command.
+FILTERED = """\
+import ctypes, os, struct, sys
+load, refuse, allow = struct.pack("<HBBI", 0x20, 0, 0, 0), (6, 0, 0, 0x50001), (6, 0, 0, 0x7FFF0000)
+code = load + b"".join(struct.pack("<HBBI", 0x15, 0, 1, number) + struct.pack("<HBBI", *refuse)
+                       for number in (101, 310, 312)) + struct.pack("<HBBI", *allow)
+text = ctypes.create_string_buffer(code, len(code))
+program = ctypes.create_string_buffer(struct.pack("<H6xQ", len(code) // 8, ctypes.addressof(text)))
+libc = ctypes.CDLL(None)
+assert libc.prctl(38, 1, 0, 0, 0) == 0  # PR_SET_NO_NEW_PRIVS
+assert libc.prctl(22, 2, program, 0, 0) == 0  # PR_SET_SECCOMP, SECCOMP_MODE_FILTER
+os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
+"""
+
+
+def test_filter_that_forbids_ptrace_is_nothing_missing_where_a_report_works() -> None:
+    def filtered(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([sys.executable, "-c", FILTERED, *arguments], capture_output=True, text=True,
+                              timeout=60, check=False, cwd=HOME)
+
+    found = filtered("-c", "from gdbext.launcher.verbs import doctor\n"
+                           "for each in doctor.check_rights(): print(each.state, each.what)")
+    assert "note a seccomp filter forbids ptrace: GDB cannot attach" in found.stdout, found.stderr
+    assert "missing a seccomp" not in found.stdout
+    with subprocess.Popen([sys.executable, "-c", "print(flush=True); input()"], stdin=subprocess.PIPE,
+                          stdout=subprocess.PIPE) as program:
+        assert program.stdout is not None
+        program.stdout.readline()
+        report = filtered("-m", "gdbext", "report", str(program.pid))
+        program.kill()
+    assert report.returncode == 0, report.stderr
+    assert "NOTHING WRONG FOUND: the only thread waits to read from fd 0" in report.stdout
+
+
 @pytest.mark.parametrize(("pattern", "soft", "words"), [
     ("core", resource.RLIM_INFINITY, ["working directory"]),
     ("core", 0, ["leave no cores", "ulimit -c unlimited"]),
@@ -176,6 +235,13 @@ def test_unreadable_processes_are_refused() -> None:
     with pytest.raises(Unreadable, match=f"process {child} has ended; its parent, {os.getpid()}"):
         containers.check_process(child)
     os.waitpid(child, 0)
+
+
+def test_process_of_another_processor_is_refused_before_it_is_paused(monkeypatch: pytest.MonkeyPatch) -> None:
+    containers.check_process(os.getppid())
+    monkeypatch.setattr(elf, "is_decoded", lambda machine: machine == "aarch64")
+    with pytest.raises(Unreadable, match=f"process {os.getppid()}: the processor is x86_64"):
+        containers.check_process(os.getppid())
 
 
 def test_pid_of_another_namespace_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

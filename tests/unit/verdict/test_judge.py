@@ -57,7 +57,12 @@ SOCKET = lock("descriptor", 1, state="waiting to read")
 INPUT = lock("descriptor", 0, state="waiting to read")
 SERVED = lock("descriptor", 2, state="waiting for events")
 OWN_PIPE = replace(lock("descriptor", 12, state="waiting to write"), why=because("other-end-here", fds=(13,)))
+OF_CHILD = replace(lock("descriptor", 13, state="waiting to read"), why=because("other-end", ends=(because(
+    "descriptor-of", fd=4, process=because("process", pid=886, name="sh", generation=1)),)))
+OF_OTHER = replace(lock("descriptor", 14, state="waiting to read"), why=because("other-end", ends=(because(
+    "descriptor-of", fd=4, process=because("process", pid=884, name="sh")),)))
 HELD_BY_2 = lock("py-lock", 3, 2)
+HELD_BY_1 = lock("py-lock", 15, 1)
 END_OF_2 = lock("thread-exit", 4, 2)
 EVENT = lock("py-event", 5, state="not set")
 RESULT = lock("py-condition", 6, state="result is pending")
@@ -66,8 +71,10 @@ EMPTY = lock("py-condition", 8, state="queue is empty")
 UNKNOWN = lock("py-lock", 9)
 FREE = lock("py-lock", 10, state="free")
 GIL_OF_2 = lock("gil", 11, 2, state="held")
-POOL, PROCESSES = "/usr/lib/python3.11/concurrent/futures/thread.py", "/usr/lib/python3.11/multiprocessing/pool.py"
-LOCKS = (SOCKET, INPUT, SERVED, HELD_BY_2, END_OF_2, EVENT, RESULT, JOIN, EMPTY, UNKNOWN, FREE, GIL_OF_2, OWN_PIPE)
+POOL = "/usr/lib/python3.11/concurrent/futures/thread.py"
+PROCESSES = ("/usr/lib/python3.11/multiprocessing/pool.py", "/usr/lib/python3.11/subprocess.py")
+LOCKS = (SOCKET, INPUT, SERVED, HELD_BY_2, END_OF_2, EVENT, RESULT, JOIN, EMPTY, UNKNOWN, FREE, GIL_OF_2, OWN_PIPE,
+         OF_CHILD, OF_OTHER, HELD_BY_1)
 
 
 @pytest.mark.parametrize(("made", "kind", "threads", "behind"), [
@@ -90,7 +97,12 @@ def test_verdicts_of_whole_reports(made: Report, kind: str, threads: tuple[int, 
     ([thread(1, END_OF_2), thread(2, SOCKET)], "blocked-behind", (2,), (1,)),
     ([thread(1, GIL_OF_2), thread(2, SOCKET)], "blocked-behind", (2,), (1,)),
     ([thread(1, HELD_BY_2), thread(2, blocked_on="waits-for-child")], "children", (2,), (1,)),
-    ([thread(1, HELD_BY_2), thread(2, SOCKET, files=("/usr/lib/python3.11/subprocess.py",))], "children", (2,), (1,)),
+    ([thread(1, HELD_BY_2), thread(2, OF_CHILD)], "children", (2,), (1,)),
+    # no child process is known: the file of a function does not matter
+    ([thread(1, HELD_BY_2), thread(2, SOCKET, files=PROCESSES)], "blocked-behind", (2,), (1,)),
+    ([thread(1, HELD_BY_2), thread(2, OF_OTHER, files=PROCESSES)], "blocked-behind", (2,), (1,)),
+    ([thread(1, OF_CHILD)], "children", (1,), ()),
+    ([thread(1, OWN_PIPE, files=PROCESSES)], "blocked-behind", (1,), ()),
     # a lock that is kept while its holder waits for an event or serves, but nobody runs who would set it
     ([thread(1, HELD_BY_2), thread(2, EVENT)], "blocked-behind", (2,), (1,)),
     ([thread(1, HELD_BY_2), thread(2, SERVED, syscall="epoll_wait")], "blocked-behind", (2,), (1,)),
@@ -118,7 +130,12 @@ def test_verdicts_of_whole_reports(made: Report, kind: str, threads: tuple[int, 
     ([thread(1, blocked_on="sleeps-for"), thread(2, EMPTY)], "idle", (), ()),
     ([thread(1, blocked_on="waits-for-signal"), thread(2, SOCKET)], "idle", (), ()),
     # a pool of processes: the first thread waits for a result, others read from the children
-    ([thread(1, RESULT), thread(2, SOCKET, files=(PROCESSES,))], "children", (1,), ()),
+    ([thread(1, RESULT), thread(2, OF_CHILD)], "children", (1,), ()),
+    ([thread(1, RESULT), thread(2, OF_CHILD, timed=True)], "blocked-behind", (1,), ()),
+    ([thread(1, RESULT), thread(2, SOCKET, files=PROCESSES)], "blocked-behind", (1,), ()),
+    ([thread(1, EVENT), thread(2, OF_CHILD)], "idle", (), ()),
+    # the thread that should bring the result waits for the first thread
+    ([thread(1, RESULT), thread(2, OF_CHILD), thread(3, HELD_BY_1)], "blocked-behind", (1,), ()),
     # a result that nobody makes
     ([thread(1, RESULT), thread(2, SOCKET)], "blocked-behind", (1,), ()),
     ([thread(1, RESULT), thread(2, EMPTY)], "blocked-behind", (1,), ()),

@@ -315,6 +315,15 @@ def test_merged_stacks_branch_where_stacks_differ() -> None:
     ]
 
 
+def test_merged_stacks_name_the_files_of_the_representative() -> None:
+    """Numbers in names of files do not count in the class, but a reader needs the names as they are."""
+    small = threads([py("wait", "/app/s3_v2.py"), py("barrier", "/lib/distributed_c10d.py")])
+    large = threads(*[[py("wait", "/app/s4_v7.py"), py("barrier", "/lib/distributed_c10d.py")]] * 2)
+    (found,) = merge([("large", large), ("small", small)])
+    lines = classes.text(Triage((found,))).splitlines()
+    assert lines[-2:] == ["        1 barrier (distributed_c10d.py)", "        1 wait (s3_v2.py)"]
+
+
 def test_merged_stacks_are_cut() -> None:
     made = threads(*[[py(f"f{number}")] for number in range(99)])
     found = classes.merged_stacks(read_document(made).threads, 5)
