@@ -366,7 +366,7 @@ def test_ended_children_are_zombies_without_other_threads(fake: FakeProc, state:
 def test_ended_child_of_a_real_process() -> None:
     child = subprocess.Popen([sys.executable, "-c", "import os; os.kill(os.getpid(), 9)"])
     os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
-    assert EndedChild(child.pid, signal=9) in Proc(os.getpid()).ended_children()
+    assert EndedChild(child.pid, signal=9) in Proc(os.getpid(), seconds=60).ended_children()
     child.wait()
 
 
