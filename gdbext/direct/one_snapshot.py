@@ -85,7 +85,8 @@ def _of_core(request: Request, core: str) -> dict[str, Any]:
         report = with_crash(snapshot, snapshot.judged_report(lambda thread: True))
     left_out = target.left_out()
     needed = left_out - NOT_MORE - set(request.dispensable) - _not_of_the_cause(report)
-    if request.may_defer and (needed or not target.is_usual):
+    # GDB, which is slower, would not read more
+    if request.may_defer and budget.spent is None and (needed or not target.is_usual):
         return {"left_out": sorted(left_out)}
     made = _answer(request, report, snapshot.incomplete, left_out,
                    source_of_core(target.core_file, lambda: target.written))

@@ -18,6 +18,7 @@ import pytest
 from gdbext.direct.one_snapshot import Request, answer_request
 from gdbext.launcher.snapshots.cores import prepare_core
 from gdbext.launcher.snapshots.elf import build_id_of
+from gdbext.launcher.snapshots.limit import Limit
 from gdbext.launcher.snapshots.server import end_server
 from gdbext.launcher.snapshots.snapshot import Options, Target, take_snapshot
 from tests.support import cores, crashes, gdb_session, interpreters, launcher, mini_debug, samples
@@ -102,7 +103,7 @@ def read_both(name: str, core: Path) -> Both:
 
 
 def read_directly(core: Path, may_defer: bool = False) -> Json:
-    with prepare_core(core, None, None, ()) as prepared:
+    with prepare_core(core, None, None, (), Limit(60)) as prepared:
         assert prepared.core is not None
         request = Request(prepared.executable, prepared.places, may_defer, False, "full", False, None, True)
         return answer_request(request, prepared.core)

@@ -18,6 +18,7 @@ from gdbext.direct.core import CoreTarget
 from gdbext.direct.unmoved import read_unmoved
 from gdbext.inferior.budget import Budget
 from gdbext.launcher.snapshots.cores import prepare_core
+from gdbext.launcher.snapshots.limit import Limit
 from gdbext.model import Report
 from gdbext.schema.shapes import PARTS_OF_REPORT
 from gdbext.schema.write import document
@@ -92,7 +93,8 @@ def of_core(core: Path, executable: Path, symbols: bool,
             make: Callable[[Snapshot], _Made]) -> tuple[_Made, set[str]]:
     """What is made of a snapshot of a core, and what it leaves out."""
     _close_files()
-    with _symbols_as_gdb(symbols), prepare_core(core, executable, None, ()) as prepared, Budget(60) as budget:
+    with _symbols_as_gdb(symbols), prepare_core(
+            core, executable, None, (), Limit(60)) as prepared, Budget(60) as budget:
         assert prepared.core is not None
         target = CoreTarget(prepared.core, prepared.executable, prepared.places)
         return make(take_snapshot(target, True, budget)), target.left_out()

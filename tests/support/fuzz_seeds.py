@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from gdbext.launcher.snapshots.cores import prepare_core
+from gdbext.launcher.snapshots.limit import Limit
 from tests.support import cores, crashes, interpreters, packages, samples, without_gdb
 from tests.support.fuzz_decoders import DecoderSeed
 from tests.support.fuzz_gdb import GdbSeed, end_gdb
@@ -95,7 +96,7 @@ def seeds(names: Sequence[str], folder: Path, layers: Sequence[str] = ("memory",
             core = make_core(name, folder)
             if core is None:
                 continue
-            prepared = opened.enter_context(prepare_core(core, None, None, ()))
+            prepared = opened.enter_context(prepare_core(core, None, None, (), Limit(60)))
             assert prepared.core is not None
             gdb = "gdb" in layers and name in _FOR_GDB
             if "memory" in layers or "decoders" in layers or gdb:

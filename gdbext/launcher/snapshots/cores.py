@@ -7,23 +7,26 @@ file counts only if it has the build id that the core has, where the core has on
 from __future__ import annotations
 
 import contextlib
+import errno
 import functools
 import importlib
 import os
+import select
 import shutil
 import stat
 import subprocess
 import tempfile
 import threading
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from gdbext.elf.core_memory import CoreMemory, MappedFile
 from gdbext.elf.headers import ET_CORE, file_type, opened_file
 from gdbext.errors import CorruptStructure
 from gdbext.launcher.snapshots.elf import build_id_of, check_machine, is_debug_file, is_program
+from gdbext.launcher.snapshots.limit import Limit
 from gdbext.launcher.snapshots.preparation import Preparation
 from gdbext.launcher.status import Unreadable
 from gdbext.record import record
@@ -36,6 +39,10 @@ _PACKED = (
     (b"\x04\x22\x4d\x18", "", "lz4"),
 )
 _BLOCK = 1 << 20
+#: How much of the file system with temporary files stays free, at most a tenth of it; in bytes.
+_KEPT_FREE = 1 << 30
+#: How long it may take to unpack the first bytes of a file, in seconds.
+_PEEKING = 10.0
 #: How many files of a search folder are read, how many links are followed in one path, how many files are named.
 _MAX_FILES, _MAX_LINKS, _MAX_NAMED = 500_000, 40, 5
 _DELETED = " (deleted)"
@@ -45,23 +52,26 @@ STANDARD_INPUT = "/dev/stdin"
 
 @contextlib.contextmanager
 def prepare_core(core: Path, executable: Path | None, sysroot: Path | None,
-                 search: Sequence[Path]) -> Iterator[Preparation]:
+                 search: Sequence[Path], limit: Limit) -> Iterator[Preparation]:
     """Prepare a GDB to open a core with its executable and libraries.
 
     :param executable: the executable that the user names.
     :param sysroot: the folder that holds the files under their own paths; None: the root of this machine.
     :param search: folders that may hold the files anywhere.
-    :raises Unreadable: it is not a core, or cannot be read.
+    :raises Unreadable: it is not a core, or cannot be read within the limit.
     """
     with contextlib.ExitStack() as stack:
-        file, notes = _open(core, stack)
+        file, notes = _open(core, stack, limit)
         contents = _read_contents(file, printable(str(core)))
         if contents.damaged_files:
             notes.append(f"{printable(str(core))}: the list of mapped files is damaged, so no build id is checked")
         places = _Places(contents, sysroot, search)
         made_by = places.executable(executable)
         libraries = [mapped for mapped in contents.files if mapped.path != contents.executable]
-        found = {mapped.path: places.find(mapped) for mapped in libraries}
+        found: dict[str, Path | None] = {}
+        for mapped in libraries:
+            limit.check(f"the files of {printable(str(core))} were not found")
+            found[mapped.path] = places.find(mapped)
         settings: tuple[str, ...] = () if sysroot is None else (f"set sysroot {sysroot.absolute()}",)
         moved = any(place is not None and place != places.expected(path) for path, place in found.items())
         # GDB commands cannot contain such a path
@@ -92,7 +102,7 @@ def is_core(path: Path) -> bool:
             if not _packing(head):
                 return file_type(head) == ET_CORE
             file.seek(0)
-            with contextlib.closing(_unpacked(file, *_packing(head)[0])) as blocks:
+            with contextlib.closing(_unpacked(file, *_packing(head)[0], Limit(_PEEKING), "")) as blocks:
                 return file_type(next(blocks, b"")) == ET_CORE
     except (OSError, EOFError, MemoryError, Unreadable):
         return False
@@ -100,7 +110,7 @@ def is_core(path: Path) -> bool:
 
 # -- the core itself ----------------------------------------------------------------------------------------------
 
-def _open(core: Path, stack: contextlib.ExitStack) -> tuple[IO[bytes], list[str]]:
+def _open(core: Path, stack: contextlib.ExitStack, limit: Limit) -> tuple[IO[bytes], list[str]]:
     """Open a core, unpacked, with notes for the reader of the report."""
     name = printable(str(core))
     notes: list[str] = []
@@ -112,7 +122,7 @@ def _open(core: Path, stack: contextlib.ExitStack) -> tuple[IO[bytes], list[str]
         raise Unreadable(f"{name}: {why}", "name a core, or the number of a process") from None
     stack.callback(os.close, descriptor)
     if stat.S_ISFIFO(os.fstat(descriptor).st_mode) and name == STANDARD_INPUT:
-        descriptor = _copy_standard_input(stack)
+        descriptor = _copy_standard_input(stack, limit)
     state = os.fstat(descriptor)
     if stat.S_ISDIR(state.st_mode):
         raise Unreadable(f"{name} is a folder", "name a core in it; `gdbext triage` reads all of them")
@@ -121,7 +131,7 @@ def _open(core: Path, stack: contextlib.ExitStack) -> tuple[IO[bytes], list[str]
     file: IO[bytes] = os.fdopen(descriptor, "rb", buffering=0, closefd=False)
     head = os.pread(descriptor, 64, 0)
     for module, program in _packing(head):
-        file = _unpack(file, name, module, program, stack, notes)
+        file = _unpack(file, name, module, program, stack, notes, limit)
         os.utime(file.fileno(), ns=(state.st_atime_ns, state.st_mtime_ns))
         if os.geteuid() == 0:  # the core's owner decides which source files are read
             os.fchown(file.fileno(), state.st_uid, state.st_gid)
@@ -151,21 +161,37 @@ def _read_contents(file: IO[bytes], name: str) -> CoreMemory:
     return contents
 
 
-def _copy_standard_input(stack: contextlib.ExitStack) -> int:
+def _copy_standard_input(stack: contextlib.ExitStack, limit: Limit) -> int:
     """Copy standard input to a file without a name, since GDB reads a core in any order."""
     try:
-        file = tempfile.TemporaryFile(prefix="gdbext-", buffering=0)  # noqa: SIM115  # the stack closes it
-        stack.callback(file.close)
-        with open(0, "rb", closefd=False) as pipe:
-            shutil.copyfileobj(pipe, file, _BLOCK)
-        file.seek(0)
+        return _store(_read_pipe(0, limit, "standard input was not copied"), stack).fileno()
     except OSError as error:
         raise Unreadable(f"standard input cannot be copied to a file: {error.strerror}", _room()) from None
-    return file.fileno()
 
 
 def _room() -> str:
     return f"make room in {tempfile.gettempdir()}, or set $TMPDIR to another folder"
+
+
+def _store(blocks: Iterable[bytes], stack: contextlib.ExitStack) -> IO[bytes]:
+    """Write blocks to a file without a name, which disappears with this process.
+
+    :raises OSError: there is no room for them.
+    """
+    file: IO[bytes] = tempfile.TemporaryFile(prefix="gdbext-", buffering=0)  # noqa: SIM115  # the stack closes it
+    stack.callback(file.close)
+    size = 0
+    for block in blocks:
+        # zeros become holes of the file, which take no room
+        if block.count(0) != len(block):
+            found = os.fstatvfs(file.fileno())
+            kept = min(found.f_blocks * found.f_frsize // 10, _KEPT_FREE)
+            if found.f_bavail * found.f_frsize < kept:
+                raise OSError(errno.ENOSPC, f"less than {kept >> 20:,} MiB would remain free")
+            os.pwrite(file.fileno(), block, size)
+        size += len(block)
+    os.ftruncate(file.fileno(), size)
+    return file
 
 
 def _packing(head: bytes) -> list[tuple[str, str]]:
@@ -173,48 +199,41 @@ def _packing(head: bytes) -> list[tuple[str, str]]:
 
 
 def _unpack(packed: IO[bytes], name: str, module: str, program: str, stack: contextlib.ExitStack,
-            notes: list[str]) -> IO[bytes]:
-    """Unpack to a file without a name, which disappears with this process."""
-    size = 0
-    try:
-        file: IO[bytes] = tempfile.TemporaryFile(prefix="gdbext-", buffering=0)  # noqa: SIM115  # the stack closes it
-        stack.callback(file.close)
-        blocks = _unpacked(packed, module, program)
+            notes: list[str], limit: Limit) -> IO[bytes]:
+    def until_damage() -> Iterator[bytes]:
         try:
-            for block in blocks:
-                # zeros become holes of the file, which take no room
-                if block.count(0) != len(block):
-                    os.pwrite(file.fileno(), block, size)
-                size += len(block)
+            yield from blocks
         except EOFError as error:
             notes.append(f"{name} is truncated ({error}): only the part before that is read")
-        finally:
-            blocks.close()
-        os.ftruncate(file.fileno(), size)
+
+    try:
+        with contextlib.closing(_unpacked(packed, module, program, limit, f"{name} was not unpacked")) as blocks:
+            return _store(until_damage(), stack)
     except OSError as error:
         raise Unreadable(f"{name} cannot be unpacked: {error.strerror or error}", _room()) from None
-    return file
 
 
-def _unpacked(packed: IO[bytes], module: str, program: str) -> Any:
-    """Iterate over the blocks of a packed file; a generator.
+def _unpacked(packed: IO[bytes], module: str, program: str, limit: Limit, what: str) -> Generator[bytes, None, None]:
+    """Iterate over the blocks of a packed file.
 
+    :param what: what was not done if no time is left.
     :raises EOFError: the file is truncated or damaged.
-    :raises Unreadable: neither the module nor the program is available.
+    :raises Unreadable: neither the module nor the program is available, or no time is left.
     """
     try:
         if not module:
             raise ImportError
         opener = importlib.import_module(module)
     except ImportError:
-        yield from _unpacked_by(packed, program)
+        yield from _unpacked_by(packed, program, limit, what)
         return
     damaged = (zlib.error, *(getattr(opener, name) for name in ("BadGzipFile", "LZMAError", "ZstdError")
                              if hasattr(opener, name)))
     try:
-        with opener.open(packed, "rb") as file:
+        with opener.open(_Limited(packed, limit, what), "rb") as file:
             while True:
                 block = file.read1(_BLOCK) if hasattr(file, "read1") else file.read(_BLOCK)
+                limit.check(what)
                 if not block:
                     return
                 yield block
@@ -222,7 +241,20 @@ def _unpacked(packed: IO[bytes], module: str, program: str) -> Any:
         raise EOFError(str(error) or type(error).__name__) from None
 
 
-def _unpacked_by(packed: IO[bytes], program: str) -> Any:
+@record
+class _Limited:
+    """A packed file that is read until no time is left: much of it may become few bytes, or none."""
+
+    file: IO[bytes]
+    limit: Limit
+    what: str
+
+    def read(self, size: int = -1) -> bytes:
+        self.limit.check(self.what)
+        return self.file.read(size)
+
+
+def _unpacked_by(packed: IO[bytes], program: str, limit: Limit, what: str) -> Iterator[bytes]:
     path = shutil.which(program)
     if path is None:
         raise Unreadable(f"the core is packed by {program}, which is not installed", f"install {program}, or unpack it")
@@ -230,17 +262,30 @@ def _unpacked_by(packed: IO[bytes], program: str) -> Any:
         assert process.stdout is not None
         assert process.stderr is not None
         try:
-            while True:
-                block = process.stdout.read(_BLOCK)
-                if not block:
-                    break
-                yield block
-        finally:
-            if process.poll() is None:
-                process.stdout.close()
+            yield from _read_pipe(process.stdout.fileno(), limit, what)
             said = process.stderr.read(1000).decode("utf-8", "replace").strip()
+        except BaseException:
+            process.kill()
+            raise
         if process.wait():
             raise EOFError(printable(said) or f"{program} failed")
+
+
+def _read_pipe(descriptor: int, limit: Limit, what: str) -> Iterator[bytes]:
+    """Iterate over the blocks of a pipe.
+
+    :param what: what was not done if no time is left.
+    :raises TooSlow: no time is left.
+    """
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    while True:
+        limit.check(what)
+        if poll.poll(min(limit.left, 1.0) * 1000):
+            block = os.read(descriptor, _BLOCK)
+            if not block:
+                return
+            yield block
 
 
 # -- its files ----------------------------------------------------------------------------------------------------

@@ -11,20 +11,19 @@ from collections.abc import Mapping
 from typing import Any
 
 from gdbext.launcher.snapshots.answers import parse_answer
+from gdbext.launcher.snapshots.limit import Limit
 from gdbext.launcher.snapshots.said import last_line, memory_hint
 from gdbext.launcher.snapshots.server import Server, end_server, start_server
 from gdbext.launcher.status import Unreadable
 
 #: How long after its time limit a snapshot may take to end, in seconds.
 _PATIENCE = 5.0
+#: The time limit of a snapshot that has no time left; 0 would be no limit.
+_SHORT = 0.001
 #: How much of an answer is read at once, in bytes.
 _PIECE = 1 << 20
 #: How many addresses are remembered.
 _MOST_LINES = 2000
-
-
-class TooSlow(Unreadable):
-    """A snapshot took longer than its time limit."""
 
 
 #: The source lines of addresses in files that cores have in common; reading debug information takes most of the time.
@@ -32,21 +31,19 @@ _lines: list[Any] = []
 _lock = threading.Lock()
 
 
-def read_without_gdb(name: str, request: Mapping[str, Any], core: int | None, timeout: float) -> Mapping[str, Any]:
+def read_without_gdb(name: str, request: Mapping[str, Any], core: int | None, limit: Limit) -> Mapping[str, Any]:
     """Take a snapshot of a process or a core.
 
     :param name: the target in messages.
     :param request: the members of `direct.one_snapshot.Request`.
     :param core: the descriptor of the core, not compressed; None for a process.
-    :param timeout: in seconds.
     :return: the answer of `direct.one_snapshot.answer_request`.
     :raises Unreadable: there is no answer, or it is a problem, except that the process may not be read.
     """
-    began = time.monotonic()
     server = start_server()
     with _lock:
         known = {} if core is None else {"known_lines": _lines}
-        message = json.dumps({**request, **known, "timeout": timeout}).encode()
+        message = json.dumps({**request, **known, "timeout": limit.left or _SHORT}).encode()
     try:
         answer = server.send(message, core)
     except OSError:
@@ -54,7 +51,7 @@ def read_without_gdb(name: str, request: Mapping[str, Any], core: int | None, ti
         raise Unreadable(f"gdbext cannot start a process that reads {name}: {_said(server)}",
                          "use GDB: --gdb gdb") from None
     try:
-        data = _read(answer, began + timeout + _PATIENCE)
+        data = _read(answer, time.monotonic() + limit.left + _PATIENCE)
     finally:
         os.close(answer)
     made = parse_answer(data)
@@ -64,8 +61,7 @@ def read_without_gdb(name: str, request: Mapping[str, Any], core: int | None, ti
         with _lock:
             _lines.extend(made.pop("lines", ())[:_MOST_LINES - len(_lines)])
         return made
-    if time.monotonic() >= began + timeout:
-        raise TooSlow(f"{name} was not read within {timeout:g} s", "give more time: --timeout SECONDS")
+    limit.check(f"{name} was not read")
     said = _said(server)
     raise Unreadable(f"{name}: the process that reads it ended without an answer{': ' if said else ''}{said}",
                      memory_hint() or "please report it; GDB may read it: --gdb gdb")

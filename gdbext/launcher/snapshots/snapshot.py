@@ -28,8 +28,9 @@ from gdbext.launcher.proc_files import state_of
 from gdbext.launcher.snapshots.answers import parse_answer
 from gdbext.launcher.snapshots.containers import prepare_process
 from gdbext.launcher.snapshots.cores import prepare_core
-from gdbext.launcher.snapshots.direct import TooSlow, read_without_gdb
+from gdbext.launcher.snapshots.direct import read_without_gdb
 from gdbext.launcher.snapshots.finding import find_gdb, names_gdb, probe
+from gdbext.launcher.snapshots.limit import Limit, TooSlow
 from gdbext.launcher.snapshots.preparation import Preparation
 from gdbext.launcher.snapshots.programs import HOME, environment
 from gdbext.launcher.snapshots.rights import core_is_anothers, process_is_anothers, why_not_traced
@@ -180,10 +181,11 @@ def take_snapshot(target: Target, options: Options) -> Snapshot:
     :raises KeyboardInterrupt: after GDB has detached; so do all other exceptions that are not `GdbextError`.
     """
     started = time.monotonic()
-    run = _Run()
+    limit = Limit(options.timeout)
+    run = _Run(limit)
     try:
         gdb = _find_gdb(options)
-        with prepared(target, options) as preparation:
+        with prepared(target, options, limit) as preparation:
             run.notes = preparation.notes
             answer = _answer(run, gdb, target, options, preparation)
     except (GdbextError, OSError) as error:
@@ -226,11 +228,11 @@ def _answer(run: _Run, gdb: str | None, target: Target, options: Options,
     :raises GdbextError: there is no answer.
     """
     if gdb is None:
-        return _read_without_gdb(target, options, preparation, False)
+        return _read_without_gdb(target, options, preparation, run.limit, False)
     if options.gdb is not None or options.debuginfod:
         return run.answer(gdb, target, options, preparation)
     try:
-        answer = _read_without_gdb(target, options, preparation, True)
+        answer = _read_without_gdb(target, options, preparation, run.limit, True)
         if "outcome" in answer:
             return answer
         run.paused_before = answer.get("paused") or 0.0
@@ -241,19 +243,19 @@ def _answer(run: _Run, gdb: str | None, target: Target, options: Options,
     try:
         return run.answer(gdb, target, options, preparation)
     except NoGdb:  # it has no Python
-        return _read_without_gdb(target, options, preparation, False)
+        return _read_without_gdb(target, options, preparation, run.limit, False)
 
 
-def _read_without_gdb(target: Target, options: Options, preparation: Preparation,
+def _read_without_gdb(target: Target, options: Options, preparation: Preparation, limit: Limit,
                       may_defer: bool) -> Mapping[str, Any]:
     answer = read_without_gdb(target.name, {
         "pid": target.pid, "may_stop": options.may_stop, "executable": preparation.executable,
         "places": dict(preparation.places), "may_defer": may_defer, "each": options.each, "stacks": options.stacks,
         "colour": options.colour, "width": options.width, **_values(options, preparation),
-        "seconds": options.timeout * _READING, "max_pause": options.max_pause,
+        "seconds": limit.left * _READING, "max_pause": options.max_pause,
         "dispensable": () if options.native_variables else ("variables",), "text_only": options.text_only,
         "sysroot": os.path.realpath(options.sysroot) if options.sysroot is not None else None},
-        preparation.descriptors[0] if target.core is not None else None, options.timeout)
+        preparation.descriptors[0] if target.core is not None else None, limit)
     if "denied" in answer and target.pid is not None:
         raise Unreadable(*why_not_traced(target.pid))
     return answer
@@ -266,7 +268,7 @@ def _values(options: Options, preparation: Preparation) -> Mapping[str, bool]:
 
 
 @contextlib.contextmanager
-def prepared(target: Target, options: Options) -> Iterator[Preparation]:
+def prepared(target: Target, options: Options, limit: Limit) -> Iterator[Preparation]:
     """Prepare a GDB to open a target; temporary files are removed afterwards.
 
     :raises Unreadable: the target cannot be read.
@@ -277,7 +279,7 @@ def prepared(target: Target, options: Options) -> Iterator[Preparation]:
                           is_anothers=process_is_anothers(target.pid))
         return
     assert target.core is not None
-    with prepare_core(target.core, target.executable, options.sysroot, options.search) as preparation:
+    with prepare_core(target.core, target.executable, options.sysroot, options.search, limit) as preparation:
         yield replace(preparation, is_anothers=preparation.core is not None and core_is_anothers(preparation.core))
 
 
@@ -301,18 +303,19 @@ def end_running() -> None:
 class _Run:
     """One GDB from its start to its end."""
 
-    def __init__(self) -> None:
+    def __init__(self, limit: Limit) -> None:
+        self.limit = limit
         #: How long the process was paused, in seconds, and how long of that before GDB starts.
         self.stopped: float | None = None
         self.paused_before = 0.0
         self.notes: tuple[str, ...] = ()
-        self._timed_out = False
 
     def answer(self, gdb: str, target: Target, options: Options, preparation: Preparation) -> Mapping[str, Any]:
         """Start GDB and return its answer.
 
         :raises GdbextError: it does not answer.
         """
+        self.limit.check(f"{target.name} was not read")
         # a process that job control has stopped, as Ctrl-Z does, stays stopped
         halted = target.pid is not None and state_of(target.pid) == "T"
         with _memory_file("request") as request, _memory_file("answer") as answer:
@@ -321,8 +324,8 @@ class _Run:
                 "executable": preparation.executable, "settings": settings(options, preparation),
                 "each": options.each, "stacks": options.stacks, "colour": options.colour, "width": options.width,
                 "paused_before": self.paused_before, **_values(options, preparation),
-                "max_pause": min(options.max_pause, options.timeout * _READING),
-                "seconds": options.timeout * _READING, "text_only": options.text_only,
+                "max_pause": min(options.max_pause, self.limit.left * _READING),
+                "seconds": self.limit.left * _READING, "text_only": options.text_only,
             }).encode())
             request.seek(0)
             start = _START.format(home=HOME, request=request.fileno(), answer=answer.fileno())
@@ -339,24 +342,24 @@ class _Run:
                                 "name another one: --gdb FILE") from None
                 try:
                     held.close()
-                    said = self._wait(process, options.timeout)
+                    said = self._wait(process)
                 finally:
                     # also after an interrupt: the process resumes before anything else happens
                     with _blocked(_ENDING):
-                        _end(process)
+                        _end(process, _PATIENCE if target.pid is not None else 0.0)
                         answer.seek(0)
                         lines = parse_answer(answer.read())
                         self._resume(target.pid, lines, halted)
-        return self._result(gdb, target, options, lines, said)
+        return self._result(gdb, target, lines, said)
 
-    def _wait(self, process: subprocess.Popen[bytes], timeout: float) -> str:
+    def _wait(self, process: subprocess.Popen[bytes]) -> str | None:
+        """What it prints; None if its time is up."""
         with _running_lock:
             _running.add(process)
         try:
-            said, _ = process.communicate(timeout=timeout)
+            said, _ = process.communicate(timeout=self.limit.left)
         except subprocess.TimeoutExpired:
-            self._timed_out = True
-            return ""
+            return None
         finally:
             with _running_lock:
                 _running.discard(process)
@@ -375,13 +378,11 @@ class _Run:
                 pass
         self.stopped = lines.get("detached", time.monotonic()) - lines["attached"] + self.paused_before
 
-    def _result(self, gdb: str, target: Target, options: Options, lines: Mapping[str, Any],
-                said: str) -> Mapping[str, Any]:
+    def _result(self, gdb: str, target: Target, lines: Mapping[str, Any], said: str | None) -> Mapping[str, Any]:
         if "outcome" in lines:
             return lines
-        if self._timed_out:
-            raise Unreadable(f"{target.name} was not read within {options.timeout:g} s",
-                             "give more time: --timeout SECONDS")
+        if said is None:
+            raise self.limit.exceeded(f"{target.name} was not read")
         if target.pid is not None and ("attached" in lines or "problem" in lines):
             _explain(target.pid, str(lines.get("problem", "")))
         if "problem" in lines:
@@ -413,12 +414,12 @@ def _blocked(numbers: Collection[int]) -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """End a GDB, gently if that helps."""
+def _end(process: subprocess.Popen[bytes], patience: float) -> None:
+    """End a GDB, gently if that helps within `patience` seconds."""
     if process.poll() is None:
         process.terminate()
         try:
-            process.wait(_PATIENCE)
+            process.wait(patience)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import signal
 import subprocess
@@ -10,6 +11,7 @@ import subprocess
 from gdbext.launcher.cli import add_snapshot_options, parse_options
 from gdbext.launcher.output import say
 from gdbext.launcher.snapshots.finding import find_gdb, probe
+from gdbext.launcher.snapshots.limit import Limit
 from gdbext.launcher.snapshots.programs import environment
 from gdbext.launcher.snapshots.rights import why_not_traced
 from gdbext.launcher.snapshots.snapshot import prepared
@@ -42,7 +44,7 @@ def run(options: argparse.Namespace) -> int:
     gdb = find_gdb(chosen.gdb)
     found = probe(gdb)
     found.check()
-    with prepared(target, chosen) as preparation:
+    with prepared(target, chosen, Limit(math.inf)) as preparation:
         for note in preparation.notes:
             say(f"gdbext attach: {note}")
         argv = [gdb, "-q"]

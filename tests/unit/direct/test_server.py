@@ -11,11 +11,15 @@ from typing import Any
 
 import pytest
 
+from gdbext.direct import one_snapshot
+from gdbext.inferior.budget import Budget
 from gdbext.launcher.snapshots import server
 from gdbext.launcher.snapshots.direct import read_without_gdb
+from gdbext.launcher.snapshots.limit import Limit
 from gdbext.launcher.snapshots.server import end_server
 from gdbext.launcher.snapshots.snapshot import Options, Target, end_running, take_snapshot
 from gdbext.launcher.status import NO_ANSWER, NO_GDB, Unreadable
+from gdbext.model.reasons import because
 from tests.support import fake_core
 from tests.support.fake_core import NT_PRSTATUS, R, W, note, state
 
@@ -38,7 +42,7 @@ def core(tmp_path: Path) -> Path:
 
 def read(path: Path, timeout: float = 60.0, **members: object) -> Any:
     with path.open("rb") as file:
-        return read_without_gdb("the core", {**REQUEST, **members}, file.fileno(), timeout)
+        return read_without_gdb("the core", {**REQUEST, **members}, file.fileno(), Limit(timeout))
 
 
 def test_one_process_answers_many_requests(core: Path) -> None:
@@ -54,6 +58,19 @@ def test_what_gdb_would_add_is_one_line_of_the_report_or_the_whole_answer(core: 
     assert answer["left_out"] == ["frames"]
     assert answer["text"].count("this report was made without GDB, which would add the callers of frames") == 1
     assert read(core, may_defer=True) == {"left_out": ["frames"]}
+
+
+def test_report_of_what_was_read_in_time_is_not_left_to_gdb(core: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """GDB, which is slower, would take the same time again and read less."""
+    class SpentAtTheEnd(Budget):
+        def __exit__(self, *error: object) -> None:
+            super().__exit__(*error)
+            self.spent = because("budget-of-time", seconds="15")
+
+    monkeypatch.setattr(one_snapshot, "Budget", SpentAtTheEnd)
+    answer = one_snapshot.answer_request(one_snapshot.Request(**{**REQUEST, "may_defer": True}), str(core))
+    assert answer["left_out"] == ["frames"]
+    assert "Thread 1 (LWP 77)" in answer["text"]
 
 
 def test_bad_core_is_one_line_and_the_next_core_is_read(core: Path, tmp_path: Path) -> None:
@@ -73,8 +90,9 @@ def test_time_limit_ends_a_snapshot(core: Path) -> None:
 
 def test_lower_limit_on_memory_is_kept(core: Path) -> None:
     """A limit that an administrator has set cannot be raised: all snapshots ended without an answer."""
-    source = (f"from gdbext.launcher.snapshots.direct import read_without_gdb; file = open({str(core)!r}, 'rb'); "
-              f"print(len(read_without_gdb('the core', {REQUEST!r}, file.fileno(), 60.0)['text']))")
+    source = ("from gdbext.launcher.snapshots.direct import read_without_gdb; "
+              f"from gdbext.launcher.snapshots.limit import Limit; file = open({str(core)!r}, 'rb'); "
+              f"print(len(read_without_gdb('the core', {REQUEST!r}, file.fileno(), Limit(60))['text']))")
     made = subprocess.run(["bash", "-c", 'ulimit -v 2000000 && exec "$@"', "bash", sys.executable, "-c", source],
                           capture_output=True, text=True, check=False)
     assert int(made.stdout or 0) > 100, made.stderr

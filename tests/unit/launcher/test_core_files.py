@@ -9,9 +9,12 @@ import lzma
 import os
 import shutil
 import struct
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -19,7 +22,9 @@ from gdbext.elf.core_memory import CoreMemory
 from gdbext.elf.headers import opened_file
 from gdbext.launcher.snapshots.cores import is_core, prepare_core
 from gdbext.launcher.snapshots.elf import build_id_of, is_debug_file
+from gdbext.launcher.snapshots.limit import Limit, TooSlow
 from gdbext.launcher.snapshots.preparation import Preparation
+from gdbext.launcher.snapshots.snapshot import Options, Target, take_snapshot
 from gdbext.launcher.status import Unreadable
 
 HEADER, PROGRAM = struct.Struct("<4sBBBB8xHHIQQQIHHHHHH"), struct.Struct("<IIQQQQQQ")
@@ -80,7 +85,7 @@ class Place:
 
     @contextlib.contextmanager
     def prepared(self, data: bytes, executable: Path | None = None, *search: Path) -> Iterator[Preparation]:
-        with prepare_core(self.put("core", data), executable, self.root, search) as preparation:
+        with prepare_core(self.put("core", data), executable, self.root, search, Limit(60)) as preparation:
             yield preparation
 
 
@@ -232,7 +237,7 @@ def test_script_is_run_by_its_interpreter(place: Place, tmp_path: Path, monkeypa
     monkeypatch.setenv("PATH", str(interpreter.parent))
     monkeypatch.chdir(tmp_path)
     path = place.put("core", core(with_files=False))
-    with prepare_core(path, None, None, ()) as preparation:
+    with prepare_core(path, None, None, (), Limit(60)) as preparation:
         assert preparation.executable == str(interpreter)
 
 
@@ -267,6 +272,58 @@ def test_core_is_unpacked_by_a_program(name: str, place: Place, tmp_path: Path,
     monkeypatch.setattr(shutil, "which", lambda program: None)
     with pytest.raises(Unreadable, match=f"packed by {name}, which is not installed"), place.prepared(magic):
         pass
+
+
+#: 2 GiB of zeros in 2 MiB.
+ZEROS = gzip.compress(bytes(1 << 20)) * 2048
+
+
+@pytest.mark.parametrize("packed", [
+    gzip.compress(core()) + ZEROS, bz2.compress(core()) + bz2.compress(bytes(1 << 20)) * 2048,
+    gzip.compress(b"") * 500_000,
+], ids=["gzip", "bzip2", "empty members"])
+def test_unpacking_ends_with_the_time_limit(packed: bytes, place: Place) -> None:
+    path = place.put("core", packed)
+    with pytest.raises(TooSlow, match=f"{path} was not unpacked within 0.1 s"), prepare_core(
+            path, None, None, (), Limit(0.1)):
+        pass
+
+
+def test_program_that_unpacks_ends_with_the_time_limit(place: Place, tmp_path: Path,
+                                                       monkeypatch: pytest.MonkeyPatch) -> None:
+    tool = tmp_path / "lz4"
+    tool.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/pid\nexec sleep 1000\n")
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setattr("gdbext.launcher.snapshots.cores._PEEKING", 1.0)
+    path = place.put("core", b"\x04\x22\x4d\x18")
+    with pytest.raises(TooSlow, match="was not unpacked within 1 s"), prepare_core(path, None, None, (), Limit(1.0)):
+        pass
+    assert not os.path.exists(f"/proc/{(tmp_path / 'pid').read_text().strip()}")
+    assert not is_core(path)
+
+
+def test_unpacking_and_copying_leave_room_for_others(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "fstatvfs", lambda file: SimpleNamespace(f_blocks=4 << 20, f_bavail=250_000, f_frsize=4096))
+    with pytest.raises(Unreadable, match="cannot be unpacked: less than 1,024 MiB would remain free") as raised, (
+            place.prepared(gzip.compress(core()))):
+        pass
+    assert raised.value.hint.startswith("make room in ")
+
+
+def test_time_limit_of_a_snapshot_counts_unpacking(place: Place) -> None:
+    seen = take_snapshot(Target(core=place.put("core", gzip.compress(core()) + ZEROS)),
+                         Options(timeout=0.1, without_gdb=True))
+    assert (seen.status, seen.problem) == (3, f"{place.root}/core was not unpacked within 0.1 s")
+
+
+def test_time_limit_counts_waiting_for_standard_input() -> None:
+    with subprocess.Popen([sys.executable, "-m", "gdbext", "report", "-", "--no-gdb", "--timeout", "0.5"],
+                          stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.wait(60) == 3
+        assert process.stderr is not None
+        assert process.stderr.read() == ("gdbext report: standard input was not copied within 0.5 s; "
+                                         "give more time: --timeout SECONDS\n")
 
 
 def test_truncated_packed_core_is_read_in_part(place: Place) -> None:
