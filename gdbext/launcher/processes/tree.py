@@ -5,19 +5,24 @@ Sources: Linux Documentation/filesystems/proc.rst, include/linux/sched.h.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
-from collections.abc import Mapping, Sequence
+import signal
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import FrameType
 from typing import NamedTuple
 
 from gdbext.inferior.proc import Proc
+from gdbext.launcher.output import say
 from gdbext.launcher.proc_files import is_kernel_thread, parent_of, state_of
 from gdbext.model import Report, Thread
 from gdbext.model.reasons import Reason, because
+from gdbext.render.escape import printable
 
-#: How much of a command line is searched, in bytes.
-_COMMAND_LINE = 1 << 20
+#: How much of a command line is searched, in bytes, and for how long, in seconds of processor time.
+_COMMAND_LINE, _SEARCHING = 4096, 0.1
 _MAPPING = re.compile(r"([0-9a-f]+)-([0-9a-f]+) (....) ([0-9a-f]+) (\S+) (\d+) *(.*)$")
 
 
@@ -93,18 +98,45 @@ def find_processes(wanted: re.Pattern[str], root: str = "/proc") -> list[int]:
     """The processes whose command line or name contains a match, by ascending PID.
 
     This process and its ancestors do not count: the pattern is in their command lines, as in ``sudo gdbext ...``.
-    Threads of the kernel and processes that have ended do not either.
+    Threads of the kernel and processes that have ended do not either. Other users choose their command lines, so the
+    search of one has a limit; a line on standard error reports that it was reached.
     """
     own = {os.getpid(), *ancestors(os.getpid(), root)}
-    found = []
+    found, slow = [], []
     for pid in numbers(root):
         if pid in own or is_kernel_thread(pid, root) or state_of(pid, root) in (None, "Z", "X"):
             continue
         line = (read_text(f"{root}/{pid}/cmdline", _COMMAND_LINE) or "").replace("\0", " ").strip()
         name = (read_text(f"{root}/{pid}/comm") or "").rstrip("\n")
-        if wanted.search(line) or wanted.search(name):
-            found.append(pid)
+        try:
+            with _limited_search():
+                if wanted.search(line) or wanted.search(name):
+                    found.append(pid)
+        except TimeoutError:
+            slow.append(pid)
+    if slow:
+        more = f" and {len(slow) - 1:,} more" if len(slow) > 1 else ""
+        say(f"gdbext: the search for {printable(wanted.pattern)} takes too long in the command line of process "
+            f"{slow[0]}{more}, which is left out; simplify the pattern")
     return found
+
+
+@contextlib.contextmanager
+def _limited_search() -> Iterator[None]:
+    """Limit the processor time of a search; only in the main thread.
+
+    :raises TimeoutError: the limit is reached.
+    """
+    def end(number: int, frame: FrameType | None) -> None:
+        raise TimeoutError
+
+    before = signal.signal(signal.SIGVTALRM, end)
+    try:
+        signal.setitimer(signal.ITIMER_VIRTUAL, _SEARCHING)
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
 
 
 def ancestors(pid: int, root: str = "/proc") -> list[int]:

@@ -40,6 +40,23 @@ def test_processes_are_found_by_command_line_and_name(wanted: str, expected: lis
     assert find_processes(re.compile(wanted), str(tmp_path)) == expected
 
 
+def test_search_in_a_command_line_of_another_user_has_a_limit(tmp_path: Path,
+                                                              capsys: pytest.CaptureFixture[str]) -> None:
+    fake = FakeProc(tmp_path)
+    for pid, line in ((110, "celery\0" * 500 + "worker\0"), (120, "celery\0" * 60_000 + "worker\0"),
+                      (130, "c" * 30), (140, "c" * 30 + "d"), (150, "c" * 30)):
+        fake.process(pid, "program", 1)
+        fake.write(f"{pid}/cmdline", line)
+    # the time for this is the square of the length
+    assert find_processes(re.compile("celery.*worker"), str(tmp_path)) == [110]
+    assert capsys.readouterr().err == ""
+    # for this it doubles with each letter
+    assert find_processes(re.compile("(c+)+d"), str(tmp_path)) == [140]
+    assert capsys.readouterr().err == (
+        "gdbext: the search for (c+)+d takes too long in the command line of process 130 and 1 more, which is left "
+        "out; simplify the pattern\n")
+
+
 def test_thread_states_have_calls_and_switches(tmp_path: Path) -> None:
     host = Host(tmp_path)
     host.process(100, "read", [3, 0x7F00, 16])
