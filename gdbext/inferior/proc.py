@@ -359,7 +359,14 @@ class Proc:
         if info is None or info.inode is None:
             return None
         mount = self._mounts.get(info.mount)
-        return f"{mount[0]}:{info.inode}" if mount is not None else None
+        if mount is not None:
+            return f"{mount[0]}:{info.inode}"
+        # the mount is not listed, but each lock on the file names its device
+        for each in itertools.islice(self.having(self.link(fd) or ""), _MOST_LINKS):
+            its = self.info(each)
+            if its is not None and (its.mount, its.inode) == (info.mount, info.inode) and its.locks:
+                return its.locks[0].file
+        return None
 
     def stores_files(self, mount: int) -> bool:
         """Whether a mount's file system stores files, rather than devices or tables of the kernel."""
@@ -368,9 +375,13 @@ class Proc:
 
     @cached_property
     def _mounts(self) -> Mapping[int, tuple[str, str]]:
-        """Mount id -> device and type of the file system."""
+        """Mount id -> device and type of the file system.
+
+        The kernel lists only mounts in the process's root directory, which excludes that of a chroot's own files. The
+        first process may list it: an id is that of one mount, whatever the mount namespace.
+        """
         mounts = {}
-        for line in self._lines(f"{self.pid}/mountinfo"):
+        for line in [*self._lines("1/mountinfo"), *self._lines(f"{self.pid}/mountinfo")]:
             head, _, tail = line.partition(" - ")
             try:
                 number, _, device = head.split(" ", 3)[:3]

@@ -2,12 +2,14 @@
 
 One thread is inside a `with` block of the file that it has locked, one has the file in an attribute of such a block's
 manager, one has its descriptor in a variable. Another thread has the same numbers in variables, and uses no file.
+With the argument "chroot" the process then makes its working directory its root directory.
 Prints one JSON line about itself, see tests/support/samples.py.
 """
 
 import fcntl
 import json
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -93,6 +95,8 @@ def main() -> None:
     until(lambda: len(THREADS) == 2 * len(WANTED))
     until(lambda: waiting() == len(WANTED))
     enrol("main", "read")
+    if sys.argv[1:] == ["chroot"]:
+        os.chroot(".")
     print(json.dumps({"sample": "file_users", "variant": "all", "pid": os.getpid(), "threads": THREADS, "locks": LOCKS,
                       "deadlock": [], "stuck_behind": []}), flush=True)
     os.read(READ_END, 1)

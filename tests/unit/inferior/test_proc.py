@@ -341,6 +341,24 @@ def test_mounts(fake: FakeProc) -> None:
     assert fake.proc().file(3) is None
 
 
+def test_mount_outside_of_the_root_directory_is_found_in_the_table_of_the_first_process(fake: FakeProc) -> None:
+    fake.process(1, "init", 0)
+    fake.write("1/mountinfo", "5 1 254:1 / / rw - ext4 /dev/vdb rw\n")
+    fake.open(3, "/tmp/x", mount=5)
+    proc = fake.proc()
+    assert proc.stores_files(5)
+    assert proc.file(3) == "fe:01:7"
+
+
+@pytest.mark.parametrize(("mount", "inode", "file"), [(5, 55, f"{DEVICE}:55"), (6, 55, None), (5, 56, None)])
+def test_device_of_a_mount_that_is_not_listed_is_that_of_a_lock_on_the_same_file(
+        fake: FakeProc, mount: int, inode: int, file: str | None) -> None:
+    fake.open(3, "/tmp/x", mount=5, inode=55)
+    fake.process(88, "web")
+    fake.open(4, "/tmp/x", pid=88, mount=mount, inode=inode, more=fake.lock("FLOCK", "WRITE", 88, inode))
+    assert fake.proc().file(3) == file
+
+
 # -- processes ------------------------------------------------------------------------------------------------
 
 def test_children(fake: FakeProc) -> None:
