@@ -87,4 +87,7 @@ def test_names_of_called_functions_are_those_of_gdb(tmp_path: Path) -> None:
     assert sum(not each.falls_through for _, each in calls.values()) > 20
     # a function may have several names
     assert [hex(at) for at, (one, other) in calls.items() if one.falls_through != other.falls_through] == []
-    assert sum(each.symbol is not None for each, _ in calls.values()) > 0.8 * len(calls)
+    # a stripped library names only what it exports; *ABS* is a function that it chooses for the processor
+    named = [one.symbol for one, other in calls.values() if not (other.symbol or "*ABS*").startswith("*ABS*")]
+    assert len(named) > 300
+    assert sum(symbol is not None for symbol in named) > 0.95 * len(named)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -71,7 +70,6 @@ def test_locks(name: str, build: str, tmp_path: Path) -> None:
         inspect_process_and_cores(sample, build)
 
 
-@pytest.mark.skipif(shutil.which("rustc") is None, reason="rustc is not installed")
 @pytest.mark.parametrize("build", BUILDS)
 def test_locks_of_rust(build: str, tmp_path: Path) -> None:
     """They record no owner: threads that wait for each other are reported together, without holders."""

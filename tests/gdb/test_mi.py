@@ -121,7 +121,8 @@ def test_arguments_that_the_compiler_removed(name: str, tmp_path: Path) -> None:
     assert {*re.findall(r'name="(\w+)"', filtered)} >= {"descriptor", "unused", "always"}
     assert '{name="unused",value="7"}' in filtered
     assert "unused=7" in shown.outputs[0]
-    assert shown.outputs[0] == shown.outputs[1]
+    # GDB writes "from" before a library without lines, but "at" in a frame that a filter has passed on
+    assert shown.outputs[0] == re.sub(r" from (\S+)$", r" at \1", shown.outputs[1], flags=re.MULTILINE)
 
 
 def test_variables_of_a_stack_that_cannot_be_merged(tmp_path: Path) -> None:

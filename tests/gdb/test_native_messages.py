@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -262,8 +261,6 @@ RUST = ("--edition", "2021", "-O")
 
 
 def rust(flags: Sequence[str]) -> Path:
-    if shutil.which("rustc") is None:
-        pytest.skip("rustc is not installed")
     return samples.compiled("messages-rs", "messages.rs", (*RUST, *flags), strip=True)
 
 

@@ -44,7 +44,6 @@ import random
 import re
 import resource
 import select
-import shutil
 import signal
 import subprocess
 import tempfile
@@ -344,8 +343,6 @@ def _compile(name: str, source: Path, flags: tuple[str, ...], options: tuple[str
 
 
 def _compile_rust(name: str, source: Path, flags: tuple[str, ...], needed: tuple[str, ...] = ()) -> Path:
-    if shutil.which("rustc") is None:
-        interpreters.do_without("rustc", "rustc is not installed")
     # as for C++
     scene = zlib.crc32(b"".join(path.read_bytes() for path in sorted(PROGRAMS.glob("*.rs"))))
     flags = f"--cfg=scene_{scene}", *flags

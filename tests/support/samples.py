@@ -43,11 +43,13 @@ from typing import Any, NoReturn, TypeVar
 
 import pytest
 
+from tests.support.patience import patience
+
 SOURCES = Path(__file__).resolve().parent.parent / "samples"
 RAPIDS_VARIANTS = ("rwlock", "mutex", "readers", "readers-bystander")
 ABBA_VARIANTS = ("mutex", "rwlock")
 #: The time that tests wait for a state, in seconds. An idle machine reaches it in moments, a loaded one does not.
-PATIENCE = 120.0
+PATIENCE = patience(120)
 #: The time that a GIL waiter sleeps before it retries, in seconds, for samples in which it should stay asleep.
 STILL = 1000.0
 
@@ -388,7 +390,7 @@ def compiled(
     name: str, source: str, flags: Sequence[str], libraries: Sequence[str] = (), *, strip: bool, place: Place = HERE,
     compiler: Sequence[str] = ()
 ) -> Path:
-    """Compile a source of tests/samples, unless it was compiled before; see `build`.
+    """Compile a source of tests/samples, unless it was compiled before; see `build`. Skips the test without rustc.
 
     :param libraries: linker options after the source.
     :param compiler: a compiler with its first options, whose path changes with its release; by default gcc or rustc.
@@ -415,6 +417,8 @@ def compiled(
 @functools.cache
 def _compiler(place: Place, suffix: str) -> tuple[Sequence[str], bytes]:
     if suffix == ".rs":
+        if shutil.which("rustc") is None:
+            pytest.skip("rustc is not installed")
         return ("rustc",), place.run(["rustc", "--version"]).encode()
     compiler = "gcc" if place.enter else shutil.which("gcc") or shutil.which("cc")
     assert compiler, "the samples need a C compiler: gcc"
