@@ -16,6 +16,7 @@ import gdbext
 from gdbext.errors import BadDocument, GdbextError
 from tests.support import gdb_session
 from tests.support.launcher import environment
+from tests.support.patience import patience
 from tests.support.samples import Sample
 
 
@@ -85,7 +86,7 @@ def test_process_that_holds_the_gil_reports_on_itself_and_its_helper_ends_with_i
         process.stdout.readline()
         for count in (1, 2):
             process.send_signal(signal.SIGUSR1)
-            end = time.monotonic() + 60
+            end = time.monotonic() + patience(60)
             while len(list(tmp_path.glob("*.txt"))) < count:
                 assert time.monotonic() < end
                 time.sleep(0.05)
@@ -98,7 +99,7 @@ def test_process_that_holds_the_gil_reports_on_itself_and_its_helper_ends_with_i
     finally:
         process.kill()
         process.wait()
-    end = time.monotonic() + 20
+    end = time.monotonic() + patience(20)
     while os.path.exists(f"/proc/{helper}") and time.monotonic() < end:
         time.sleep(0.05)
     assert not os.path.exists(f"/proc/{helper}")

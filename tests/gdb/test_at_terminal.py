@@ -14,6 +14,7 @@ import pytest
 
 from tests.support import gdb_session, samples
 from tests.support.interpreters import CHECKOUT
+from tests.support.patience import patience
 from tests.support.samples import Sample
 
 #: A pager that shows that it ran.
@@ -36,7 +37,8 @@ def at_terminal(*arguments: str, lines: int = 200,
     return pexpect.spawn(sys.executable, ["-m", "gdbext", verb, "--gdb", gdb_session.executable(), *rest],
                          cwd=str(folder), env={**kept, "TERM": "xterm", "PYTHONPATH": str(CHECKOUT),
                                                **(variables or {})},
-                         encoding="utf-8", codec_errors="backslashreplace", timeout=120, dimensions=(lines, 100))
+                         encoding="utf-8", codec_errors="backslashreplace",
+                         timeout=patience(120), dimensions=(lines, 100))
 
 
 def ended(session: pexpect.spawn[str]) -> tuple[str, int | None]:

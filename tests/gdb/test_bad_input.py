@@ -14,6 +14,7 @@ import pytest
 
 from tests.support import combinations, differential, gdb_session, launcher, samples
 from tests.support.gdb_session import Result
+from tests.support.patience import patience
 from tests.support.report import Report
 from tests.support.samples import Sample
 
@@ -87,8 +88,8 @@ def test_unknown_python_version_shows_the_native_part(variant: str, tmp_path: Pa
     """The native part of the report is shown, the rest is refused in one line, and no command is slow."""
     with samples.impostor(variant, tmp_path) as sample:
         session = differential.batch(sample, ["-p", str(sample.pid)], ["py-threads-locks --json"])
-        verdict = gdb_session.batch(["-p", str(sample.pid)], ["py-deadlocks"], timeout=60)
-        holder = gdb_session.batch(["-p", str(sample.pid)], ["gil-holder"], timeout=60)
+        verdict = gdb_session.batch(["-p", str(sample.pid)], ["py-deadlocks"], timeout=patience(60))
+        holder = gdb_session.batch(["-p", str(sample.pid)], ["gil-holder"], timeout=patience(60))
     assert session.status == 1
     (line,) = session.error_lines("py-threads-locks")
     assert "Python" in line

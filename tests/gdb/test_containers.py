@@ -19,6 +19,7 @@ import pytest
 
 from tests.support import roots, samples
 from tests.support.launcher import environment
+from tests.support.patience import patience
 from tests.support.report import Report
 from tests.support.roots import Root
 from tests.support.samples import Descendant, Sample
@@ -59,7 +60,8 @@ def container(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
 def check(sample: Sample, where: Sequence[str], number: int, *options: str) -> Report:
     """Run `gdbext report` on the process, which has that number there; the report matches its truth."""
     ran = subprocess.run([*where, "-m", "gdbext", "report", "--json", str(number), *options], env=environment(),
-                         cwd="/", text=True, stdin=subprocess.DEVNULL, capture_output=True, timeout=120, check=False)
+                         cwd="/", text=True, stdin=subprocess.DEVNULL, capture_output=True, timeout=patience(120),
+                         check=False)
     assert ran.returncode == 1, ran.stderr
     report = Report(json.loads(ran.stdout), sample.truth)
     assert report.edges() == set(sample.truth.deadlock)
@@ -135,7 +137,7 @@ def check_abba(command: Sequence[str | Path], *ways: Sequence[str]) -> None:
             for way in ways:
                 ran = subprocess.run([*way[1:], sys.executable, "-m", "gdbext", "report", "--json", str(process.pid),
                                       *(("--gdb", "gdb") if way[0] == "gdb" else ("--no-gdb",))], env=environment(),
-                                     cwd="/", text=True, capture_output=True, timeout=120, check=False)
+                                     cwd="/", text=True, capture_output=True, timeout=patience(120), check=False)
                 assert ran.returncode == 1, ran.stderr
                 document = json.loads(ran.stdout)
                 assert {lock["name"].split()[0] for lock in document["locks"]} == {"first", "second"}, way

@@ -21,6 +21,7 @@ from tests.support import clusters, cores, hosts, interpreters, samples
 from tests.support.clusters import Cluster
 from tests.support.hosts import Host
 from tests.support.interpreters import CHECKOUT
+from tests.support.patience import patience
 
 # the network that the hosts of a cluster share
 SCHEDULER, WORKERS = "198.51.100.1", ("198.51.100.2", "198.51.100.3")
@@ -137,7 +138,7 @@ def check_triage_of_cluster(cluster: Cluster, directory: Path) -> None:
     ran = subprocess.run([sys.executable, "-m", "gdbext", "triage", os.path.relpath(core, directory), "none", "--json",
                           "--dask", cluster.facts["scheduler"], "--state", "state"],
                          env={**os.environ, **cluster.variables}, cwd=directory, stdin=subprocess.DEVNULL,
-                         capture_output=True, text=True, timeout=120, check=False)
+                         capture_output=True, text=True, timeout=patience(120), check=False)
     assert ran.returncode == 1, ran
     found = json.loads(ran.stdout)
     (deadlock,) = found["classes"]
@@ -238,7 +239,7 @@ def test_workers_on_several_hosts_are_distinguished(tmp_path: Path) -> None:
         started = time.monotonic()
         found = by_name["alpha"].run(*ask, facts["scheduler"], "--gdb", cutter, "--connect-timeout", "1",
                                      variables=variables)
-        assert time.monotonic() - started < 25, "as long as TCP takes to give a host up"
+        assert time.monotonic() - started < patience(25), "as long as TCP takes to give a host up"
         assert found.returncode == 1, found
         document = json.loads(found.stdout)
         (failure,) = document["failures"]

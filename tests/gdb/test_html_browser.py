@@ -29,11 +29,12 @@ from gdbext.render.shown import Shown
 from gdbext.schema.read import read_document
 from tests.support import gdb_session, interpreters, samples
 from tests.support.interpreters import CHECKOUT
+from tests.support.patience import patience
 
 Json = dict[str, Any]
 
 #: The longest time for a reply of the browser, in seconds, on a loaded machine.
-_TIMEOUT = 120.0
+_TIMEOUT = patience(120)
 _FLAGS = (
     "--headless=new", "--no-first-run", "--disable-gpu", "--disable-background-networking",
     "--disable-component-update", "--disable-default-apps", "--disable-sync", "--remote-debugging-pipe",

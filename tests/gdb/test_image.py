@@ -18,6 +18,7 @@ import pytest
 
 from tests.support import interpreters, roots, samples
 from tests.support.interpreters import CHECKOUT
+from tests.support.patience import patience
 from tests.support.report import Report
 from tests.support.samples import Descendant
 
@@ -62,7 +63,7 @@ class Stage:
         """Run a script of the shell that has the stage mounted at $tree."""
         command = [*by, "unshare", "--mount", "--propagation", "private", "bash", "-euc", MOUNT + script, "bash"]
         return subprocess.run([*command, *map(str, arguments)], env=self._variables, text=True,
-                              stdin=subprocess.DEVNULL, capture_output=True, timeout=300, check=False)
+                              stdin=subprocess.DEVNULL, capture_output=True, timeout=patience(300), check=False)
 
     def inside(self, *argv: str, by: Sequence[str] = ()) -> subprocess.CompletedProcess[str]:
         """Run a program as a container of the image does."""

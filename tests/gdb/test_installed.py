@@ -19,6 +19,7 @@ from gdbext.launcher.cli import VERBS
 from tests.support import cores, gdb_session, interpreters, samples
 from tests.support.interpreters import CHECKOUT
 from tests.support.launcher import environment
+from tests.support.patience import patience
 from tests.support.report import Report
 from tests.support.samples import Sample
 
@@ -113,7 +114,7 @@ def in_folder(folder: Path, *argv: str | Path) -> subprocess.CompletedProcess[st
     """Run a command of the environment as its user does: without variables of the tests, outside of the checkout."""
     variables = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "GDBEXT_"))}
     return subprocess.run([*map(str, argv)], env={**variables, "COLUMNS": "80"}, cwd=folder, text=True,
-                          stdin=subprocess.DEVNULL, capture_output=True, timeout=300, check=False)
+                          stdin=subprocess.DEVNULL, capture_output=True, timeout=patience(300), check=False)
 
 
 @pytest.mark.parametrize("version", ["3.9", "3.13"])

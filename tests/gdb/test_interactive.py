@@ -11,6 +11,7 @@ import pytest
 from tests.support import interpreters, samples
 from tests.support.gdb_session import Interactive
 from tests.support.interpreters import CHECKOUT
+from tests.support.patience import patience
 from tests.support.samples import Sample
 
 COMMANDS = (
@@ -96,7 +97,7 @@ def test_options_complete_with_tab(home: Path, elsewhere: Path) -> None:
     with Interactive([], home=home, cwd=elsewhere, read_init=True) as gdb:
         gdb.type("py-threads-locks --st\t")
         # readline rings the bell because the option has several values
-        gdb.process.expect(r"py-threads-locks --st\x07?acks=", timeout=60)
+        gdb.process.expect(r"py-threads-locks --st\x07?acks=", timeout=patience(60))
         gdb.take_back()
         assert "= 2" in gdb.command("print 1 + 1")
 

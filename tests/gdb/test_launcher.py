@@ -25,6 +25,7 @@ from gdbext.launcher.snapshots.snapshot import Options, Target, take_snapshot
 from tests.support import cores, gdb_session, interpreters, samples
 from tests.support.interpreters import CHECKOUT
 from tests.support.launcher import command, environment, launch
+from tests.support.patience import patience
 from tests.support.report import Report
 from tests.support.samples import Sample
 
@@ -187,7 +188,7 @@ def test_core_on_standard_input(kernel_core: tuple[Path, Sample], way: str, name
     core, _ = kernel_core
     reader = {"file": f"{{}} < {core}", "pipe": f"cat {core} | {{}}", "packed": f"gzip -1c {core} | {{}}"}[way]
     done = subprocess.run(["sh", "-c", reader.format(shlex.join(command("report", name, "--stacks=none")))], text=True,
-                          env=environment(), cwd="/", capture_output=True, timeout=120, check=False)
+                          env=environment(), cwd="/", capture_output=True, timeout=patience(120), check=False)
     assert done.returncode == 1, done
     assert "DEADLOCK: 2 threads wait for each other" in done.stdout
 
@@ -259,8 +260,8 @@ def test_processes_by_name(tmp_path: Path) -> None:
     with samples.running([program, "rwlock"], tmp_path / "1") as one, samples.running(
             [program, "mutex"], tmp_path / "2") as two:
         line = shlex.join(command("report", "--name", "named-for-this-test (rwlock|mutex)", "--stacks=none"))
-        done = subprocess.run(["sh", "-c", f"{line}; exit $?"], env=environment(), cwd="/", text=True, timeout=120,
-                              stdin=subprocess.DEVNULL, capture_output=True, check=False)
+        done = subprocess.run(["sh", "-c", f"{line}; exit $?"], env=environment(), cwd="/", text=True,
+                              timeout=patience(120), stdin=subprocess.DEVNULL, capture_output=True, check=False)
         as_json = launch("report", "--name", "^named-for-this", "--json")
         for sample in (one, two):
             check_unharmed(sample)
@@ -343,7 +344,7 @@ def test_process_that_is_already_traced(native: Sample, tmp_path: Path) -> None:
         samples.wait_until(lambda: native.status(native.pid, "TracerPid") == str(gdb.pid), "GDB has attached")
         ran = launch("report", str(native.pid))
     finally:
-        gdb.communicate(b"detach\nquit\n", timeout=120)
+        gdb.communicate(b"detach\nquit\n", timeout=patience(120))
     assert ran.status == 3
     assert re.search(rf"already traced by process {gdb.pid} \(.+\)", ran.complaint())
 
@@ -442,7 +443,7 @@ def test_report_that_cannot_be_written(native: Sample) -> None:
     assert "cannot write /dev/full: No space left" in ran.stderr.splitlines()[-1]
     with open("/dev/full", "w") as full:
         done = subprocess.run(command("report", str(native.pid)), env=environment(), stdout=full, text=True,
-                              stderr=subprocess.PIPE, timeout=120, check=False)
+                              stderr=subprocess.PIPE, timeout=patience(120), check=False)
     assert done.returncode == 3
     (line,) = (line for line in done.stderr.splitlines() if "was paused for" not in line)
     assert line.startswith("gdbext report: cannot write the report: No space left")
@@ -472,7 +473,7 @@ def test_signal_to_the_launcher_ends_gdb(number: signal.Signals, native: Sample,
         samples.wait_until(lambda: native.status(native.pid, "TracerPid") != "0", "GDB has attached")
         gdb = int(native.status(native.pid, "TracerPid"))
         launcher.send_signal(number)
-        launcher.communicate(timeout=120)
+        launcher.communicate(timeout=patience(120))
     finally:
         launcher.kill()
         launcher.wait()
@@ -486,7 +487,7 @@ def test_repeated_signals_to_gdb_do_not_reach_the_process(number: signal.Signals
     """GDB forwards SIGINT to a process that it waits for, and other signals end it without a report."""
     sent = {"before and after": 0, "while GDB is attached": 0}
     with samples.abba("mutex", tmp_path) as sample:
-        until = time.monotonic() + 120
+        until = time.monotonic() + patience(120)
         while min(sent.values()) < 20 and time.monotonic() < until:  # on a busy machine few signals arrive in time
             launcher = subprocess.Popen(command("report", str(sample.pid)), env=environment(),
                                         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -500,7 +501,7 @@ def test_repeated_signals_to_gdb_do_not_reach_the_process(number: signal.Signals
             if time.monotonic() >= until:  # stopped before it becomes GDB
                 for process in (*children(launcher.pid), launcher.pid):
                     os.kill(process, signal.SIGKILL)
-            said, _ = launcher.communicate(timeout=120)
+            said, _ = launcher.communicate(timeout=patience(120))
             check_unharmed(sample)
             assert launcher.returncode == 1
             assert "DEADLOCK: 2 threads wait for each other" in said
@@ -514,7 +515,7 @@ def test_interrupts_during_attach_do_not_reach_the_process(tmp_path: Path) -> No
     with samples.abba("mutex", tmp_path) as sample:
         for commands in ("detach\nquit\n", "py-deadlocks --confirm 0.1\npy-deadlocks\ndetach\nquit\n"):
             done = subprocess.run(command("attach", str(sample.pid), gdb=gdb), env=environment(HOME="/nonexistent"),
-                                  input=commands, text=True, capture_output=True, timeout=120, check=False)
+                                  input=commands, text=True, capture_output=True, timeout=patience(120), check=False)
             assert f"(process {sample.pid}) detached" in done.stdout, done.stderr
             check_unharmed(sample)
 
@@ -552,7 +553,7 @@ def test_stopped_process_stays_stopped(tmp_path: Path) -> None:
 
 def test_attach(native: Sample) -> None:
     done = subprocess.run(command("attach", str(native.pid)), env=environment(HOME="/nonexistent"), text=True,
-                          input="py-deadlocks\ndetach\nquit\n", capture_output=True, timeout=120, check=False)
+                          input="py-deadlocks\ndetach\nquit\n", capture_output=True, timeout=patience(120), check=False)
     assert done.returncode == 0
     assert "DEADLOCK: 2 threads wait for each other" in done.stdout
     check_unharmed(native)
@@ -571,7 +572,7 @@ def test_attach_to_a_core(kernel_core: tuple[Path, Sample], tmp_path: Path) -> N
     packed = tmp_path / "core.gz"
     packed.write_bytes(gzip.compress(kernel_core[0].read_bytes(), 1))
     done = subprocess.run(command("attach", packed), env=environment(HOME="/nonexistent"), text=True,
-                          input="py-deadlocks\nquit\n", capture_output=True, timeout=120, check=False)
+                          input="py-deadlocks\nquit\n", capture_output=True, timeout=patience(120), check=False)
     assert "DEADLOCK: 2 threads wait for each other" in done.stdout
 
 
@@ -594,8 +595,8 @@ def test_install_writes_an_init_file_that_gdb_reads(tmp_path: Path) -> None:
 def gdb_at_home(home: dict[str, str]) -> subprocess.CompletedProcess[str]:
     """Have a GDB that reads its init file show a help text."""
     return subprocess.run([gdb_session.executable(), "-batch", "-ex", "output $existing", "-ex", "help py-deadlocks"],
-                          capture_output=True, env={"PATH": os.environ["PATH"], **home}, text=True, timeout=120,
-                          check=False)
+                          capture_output=True, env={"PATH": os.environ["PATH"], **home}, text=True,
+                          timeout=patience(120), check=False)
 
 
 def test_init_file_is_silent_after_the_package_has_gone(tmp_path: Path) -> None:
@@ -604,7 +605,7 @@ def test_init_file_is_silent_after_the_package_has_gone(tmp_path: Path) -> None:
     package = tmp_path / "lib's folder"
     shutil.copytree(CHECKOUT / "gdbext", package / "gdbext", ignore=shutil.ignore_patterns("__pycache__"))
     ran = subprocess.run(command("install", "--write"), env=environment(**{**home, "PYTHONPATH": str(package)}),
-                         cwd="/", text=True, capture_output=True, timeout=120, check=True)
+                         cwd="/", text=True, capture_output=True, timeout=patience(120), check=True)
     assert f"{package}/gdbext/gdbext" in ran.stdout
     with (tmp_path / ".gdbinit").open("a") as later:
         later.write("set $existing = 1\n")

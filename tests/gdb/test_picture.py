@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 
 from tests.support import samples
 from tests.support.interpreters import CHECKOUT
+from tests.support.patience import patience
 
 PICTURE = CHECKOUT / "docs" / "images" / "py-deadlocks.svg"
 SVG = "http://www.w3.org/2000/svg"
@@ -44,6 +45,6 @@ def test_picture_in_the_repository() -> None:
 def test_script_draws_the_picture(tmp_path: Path) -> None:
     picture = tmp_path / "new" / "picture.svg"
     drawn = subprocess.run([sys.executable, CHECKOUT / "scripts" / "picture", "--output", picture],
-                           stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=120)
+                           stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=patience(120))
     assert (drawn.returncode, drawn.stdout, drawn.stderr) == (0, "", "")
     check(picture)

@@ -16,6 +16,7 @@ import pytest
 
 from tests.support.interpreters import CHECKOUT
 from tests.support.launcher import environment
+from tests.support.patience import patience
 
 SAMPLE = CHECKOUT / "tests" / "samples" / "hung_tests.py"
 
@@ -27,7 +28,7 @@ def session(*arguments: str | Path) -> list[str]:
 
 def run_session(*arguments: str | Path, folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(session(*arguments), env=environment(), cwd=folder, text=True, stdin=subprocess.DEVNULL,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=120, check=False)
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=patience(120), check=False)
 
 
 def outcomes(output: str) -> dict[str, str]:
@@ -113,7 +114,7 @@ def hanging(folder: Path) -> Iterator[subprocess.Popen[bytes]]:
         process = subprocess.Popen(session("--gdbext-timeout=1", "-k", "gil"), env=environment(), cwd=folder,
                                    stdin=subprocess.DEVNULL, stdout=output, stderr=output)
     try:
-        end = time.monotonic() + 60
+        end = time.monotonic() + patience(60)
         while "and has not ended since" not in (folder / "output").read_text():
             assert time.monotonic() < end
             time.sleep(0.1)
@@ -128,7 +129,7 @@ def test_report_is_printed_if_the_test_cannot_be_interrupted_and_nothing_is_left
         assert "test_holds_the_gil at " in (tmp_path / "output").read_text()
         assert process.poll() is None
         (watcher,) = watchers(process.pid)
-    end = time.monotonic() + 20
+    end = time.monotonic() + patience(20)
     while os.path.exists(f"/proc/{watcher}") and time.monotonic() < end:
         time.sleep(0.1)
     assert watchers(process.pid) == []
@@ -139,5 +140,5 @@ def test_session_without_the_options_has_no_second_process(tmp_path: Path) -> No
         "import os\nfrom pathlib import Path\ndef test_none():\n"
         "    assert Path(f'/proc/self/task/{os.getpid()}/children').read_text() == ''\n")
     ran = subprocess.run([*session()[:7], str(tmp_path)], env=environment(), cwd=tmp_path, text=True,
-                         capture_output=True, timeout=60, check=False)
+                         capture_output=True, timeout=patience(60), check=False)
     assert ran.returncode == 0, ran.stdout + ran.stderr

@@ -14,9 +14,10 @@ import pytest
 from tests.support import samples
 from tests.support.interpreters import CHECKOUT
 from tests.support.launcher import environment
+from tests.support.patience import patience
 
 HANGS = [sys.executable, str(CHECKOUT / "tests" / "samples" / "hangs.py")]
-PATIENCE = 60.0
+PATIENCE = patience(60)
 
 
 def start(*arguments: str, output: Path) -> subprocess.Popen[bytes]:
@@ -47,7 +48,7 @@ def pid_in(output: Path) -> int:
 
 
 def has_ended(pid: int) -> bool:
-    end = time.monotonic() + 20
+    end = time.monotonic() + patience(20)
     while time.monotonic() < end:
         try:
             if samples.thread_state(pid) == "Z":

@@ -25,6 +25,7 @@ from gdbext.launcher.processes import tree as process_tree
 from gdbext.model import EXCLUSIVE, Report, TargetInfo, Thread, Wait
 from tests.support import cores, crashes, gdb_session, samples
 from tests.support.interpreters import CHECKOUT
+from tests.support.patience import patience
 
 Json = dict[str, Any]
 
@@ -89,7 +90,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def triaged(folder: Path) -> Cores:
     done = subprocess.run(command("triage", folder, "--json", "--html", folder.parent / "page.html"), text=True,
-                          env=environment(folder.parent / "state"), capture_output=True, timeout=120, check=False)
+                          env=environment(folder.parent / "state"), capture_output=True, timeout=patience(120),
+                          check=False)
     return Cores(folder, done.stdout, done.stderr, done.returncode)
 
 
@@ -127,7 +129,7 @@ def test_gdb_reads_one_crash_of_each_class(triaged: Cores, tmp_path: Path) -> No
         starts.write_text("")
         return subprocess.run([sys.executable, "-m", "gdbext", "triage", *map(str, chosen), *options], text=True,
                               env={**environment(tmp_path), "GDBEXT_GDB": str(counting)}, capture_output=True,
-                              timeout=120, check=False).stdout
+                              timeout=patience(120), check=False).stdout
 
     classes = {each["kind"]: each for each in checked(triage("--json"))["classes"]}
     assert starts.read_text() == "start\n"
@@ -152,15 +154,15 @@ def test_interrupted_run_is_resumed(triaged: Cores, tmp_path: Path) -> None:
         looks = state / "snapshots.jsonl"
         samples.wait_until(lambda: looks.exists() and looks.read_text().count("\n") >= 2, "two snapshots to end")
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=120)
+        out, err = process.communicate(timeout=patience(120))
     finally:
         process.kill()
     assert (out, process.returncode) == ("", 130)
     assert "continue with --resume" in err
     before = looks.read_text()
     assert 2 <= before.count("\n") < 5
-    done = subprocess.run([*argv, "--resume"], env=environment(tmp_path), text=True, capture_output=True, timeout=120,
-                          check=False)
+    done = subprocess.run([*argv, "--resume"], env=environment(tmp_path), text=True, capture_output=True,
+                          timeout=patience(120), check=False)
     assert looks.read_text().startswith(before)
     assert done.stdout.startswith("3 cores: 3 deadlocked, 0 crashed, 0 neither; 2 classes; 2 could not be read\n")
 
@@ -269,11 +271,11 @@ def output(tmp_path_factory: pytest.TempPathFactory) -> Output:
     home = tmp_path_factory.mktemp("children")
     with family(home / "run", SCENES) as members:
         done = subprocess.run(command("report", str(members.pid), "--children", "--json", "--html", home / "page.html"),
-                              text=True, env=environment(home), capture_output=True, timeout=120, check=False)
+                              text=True, env=environment(home), capture_output=True, timeout=patience(120), check=False)
         assert "Traceback" not in done.stderr, done.stderr
         root = members.scenes["waitpid"][0][0]
         text = subprocess.run(command("report", str(root), "--children", "--stacks", "none"), text=True,
-                              env=environment(home), capture_output=True, timeout=120, check=False)
+                              env=environment(home), capture_output=True, timeout=patience(120), check=False)
         alive = [process_tree.thread_states(pid) for pids, _ in members.scenes.values() for pid in pids]
     assert all(alive)
     page = (home / "page.html").read_text()

@@ -18,9 +18,10 @@ import pytest
 from tests.support import samples
 from tests.support.interpreters import CHECKOUT
 from tests.support.launcher import environment
+from tests.support.patience import patience
 
 HANGS = CHECKOUT / "tests" / "samples" / "hangs.py"
-PATIENCE = 60.0
+PATIENCE = patience(60)
 
 
 @contextlib.contextmanager

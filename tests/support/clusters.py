@@ -17,6 +17,7 @@ from typing import Any
 from tests.support import interpreters, samples
 from tests.support.interpreters import CHECKOUT
 from tests.support.packages import install
+from tests.support.patience import patience
 
 #: The name of Dask in GDBEXT_REQUIRE.
 NAME = "dask-packages"
@@ -62,7 +63,7 @@ def gdbext(*options: str, variables: dict[str, str]) -> subprocess.CompletedProc
     """Run `gdbext dask`."""
     return subprocess.run([sys.executable, "-m", "gdbext", "dask", *options], cwd=CHECKOUT,
                           env={**os.environ, **variables}, stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                          timeout=120, check=False)
+                          timeout=patience(120), check=False)
 
 
 @contextlib.contextmanager

@@ -34,6 +34,7 @@ from typing import Any
 
 from tests.support import clusters, cores, crashes, gdb_session, interpreters, openmp, samples
 from tests.support.interpreters import CHECKOUT
+from tests.support.patience import patience
 
 PYTHON = "3.11-stripped"
 FREE_THREADED = "3.13t-stripped"
@@ -225,7 +226,7 @@ def _thread_number(name: str, target: Target) -> int:
 def _gdbext(directory: Path, arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "gdbext", *arguments], cwd=directory, stdin=subprocess.DEVNULL, capture_output=True,
-        text=True, check=False, timeout=120,
+        text=True, check=False, timeout=patience(120),
         env={**os.environ, "PYTHONPATH": str(CHECKOUT), "XDG_STATE_HOME": str(directory / "state"),
              "GDBEXT_GDB": str(_gdb_without_symbols(directory))})
 

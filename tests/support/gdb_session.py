@@ -24,12 +24,13 @@ import pexpect
 from jsonschema import Draft202012Validator
 
 from tests.support.interpreters import CHECKOUT
+from tests.support.patience import patience
 
 LOAD = f"source {CHECKOUT / 'gdbext' / 'gdbext'}"
 SCHEMA = CHECKOUT / "docs" / "gdbext-1.schema.json"
 # not GDB's own prompt, which occurs in the examples of a help text
 PROMPT = "(gdb-under-test) "
-TIMEOUT = 120.0
+TIMEOUT = patience(120)
 
 _TIMES = re.compile(r'\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ|(?<=paused )[\d.]+(?= s)|(?<="time": )\d+|(?<="paused": )[\d.]+')
 
@@ -226,7 +227,7 @@ class Interactive:
         cwd: Path,
         read_init: bool = False,
         symbols: bool = True,
-        timeout: float = 60,
+        timeout: float = patience(60),
     ) -> None:
         """Start GDB and wait for its prompt.
 

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.support.patience import patience
 from tests.support.samples import wait_until
 
 # the host's process 1, which ends when the test closes its pipe
@@ -50,7 +51,7 @@ class Host:
         return [*enter, "--", *map(str, argv)]
 
     def run(self, *argv: str | Path, variables: Mapping[str, str] | None = None,
-            timeout: float = 120) -> subprocess.CompletedProcess[str]:
+            timeout: float = patience(120)) -> subprocess.CompletedProcess[str]:
         """Run a command on the host and wait for it."""
         return subprocess.run(self.command(*argv), env={**os.environ, **(variables or {})}, stdin=subprocess.DEVNULL,
                               capture_output=True, text=True, timeout=timeout, check=False)

@@ -14,6 +14,7 @@ from typing import Any
 
 from tests.support import gdb_session
 from tests.support.interpreters import CHECKOUT
+from tests.support.patience import patience
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,6 @@ def launch(*arguments: str | Path, gdb: Path | str = "", by: Sequence[str] = (),
 def launch_by(argv: Sequence[str], **variables: str) -> Ran:
     """Run a whole command line."""
     done = subprocess.run(argv, env=environment(**variables), cwd="/", text=True,
-                          stdin=subprocess.DEVNULL, capture_output=True, timeout=120, check=False)
+                          stdin=subprocess.DEVNULL, capture_output=True, timeout=patience(120), check=False)
     assert "Traceback" not in done.stderr, done.stderr
     return Ran(done.stdout, done.stderr, done.returncode)
