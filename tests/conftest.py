@@ -17,6 +17,7 @@ pytest.register_assert_rewrite("tests.support.report")
 
 def pytest_configure(config: pytest.Config) -> None:
     """Make a folder in which the workers of pytest-xdist share what they found out about this machine."""
+    config.addinivalue_line("markers", "slow: takes seconds of processor time, so a short run leaves it out")
     if interpreters.SHARED not in os.environ:
         folder = os.environ[interpreters.SHARED] = tempfile.mkdtemp(prefix="gdbext-tests-")
         config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))

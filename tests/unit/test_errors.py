@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 import gdbext
 
 PACKAGE = Path(gdbext.__file__).resolve().parent
@@ -29,6 +31,7 @@ def test_texts_have_no_docstrings() -> None:
     assert CHECKOUT_ONLY.search(" see docs/c")
 
 
+@pytest.mark.slow
 def test_no_message_names_a_file_of_the_checkout() -> None:
     assert not (PACKAGE / "docs").exists()
     named = {str(path.relative_to(PACKAGE)): found for path in sorted(PACKAGE.rglob("*.py"))

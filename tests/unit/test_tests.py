@@ -29,6 +29,7 @@ def imported_tests(source: str) -> list[str]:
             if any(part.startswith("test_") or part == "conftest" for part in name.split("."))]
 
 
+@pytest.mark.slow
 def test_no_test_is_imported() -> None:
     importing = {str(path.relative_to(TESTS)): names for path in sorted(TESTS.rglob("*.py"))
                  if (names := imported_tests(path.read_text(encoding="utf-8")))}

@@ -40,6 +40,7 @@ def test_habits_are_found() -> None:
     assert habits_in("the holder releases the lock") == []
 
 
+@pytest.mark.slow
 def test_no_text_of_the_project_has_them() -> None:
     found = {str(path.relative_to(HOME)): habits for path in tracked() if path != Path(__file__).resolve()
              if (habits := habits_in(path.read_text(encoding="utf-8", errors="replace")))}

@@ -293,6 +293,7 @@ def test_copies_of_bytecode_of_threads(version: str, damage: str | None, line: i
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("seed", combinations.seeds(10))
+@pytest.mark.slow
 def test_noise(version: str, seed: int) -> None:
     layouts = cpython_layouts(version)
     memory = NoiseMemory(seed)

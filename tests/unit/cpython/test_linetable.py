@@ -122,6 +122,7 @@ LARGE = 300
 
 
 @pytest.mark.parametrize("version", ["3.11", "3.12", "3.13"])
+@pytest.mark.slow
 def test_positions_agree_with_other_cpythons(version: str) -> None:
     python, _ = interpreters.use(version)
     given = json.dumps([*SOURCES.values(), *WIDE.values()])

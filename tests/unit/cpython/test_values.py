@@ -595,6 +595,7 @@ class OfEveryType(ValueReader):
 
 @pytest.mark.parametrize("build", BUILDS, ids=lambda build: "-".join(build))
 @pytest.mark.parametrize("seed", combinations.seeds(2))
+@pytest.mark.slow
 def test_noise_in_objects_of_every_type(build: tuple[str, str], seed: int) -> None:
     memory = NoiseMemory(seed)
     layouts = cpython_layouts(*build)

@@ -203,6 +203,7 @@ def test_file_that_is_no_core_is_refused(data: bytes, tmp_path: Path) -> None:
         CoreTarget(str(path), None, {})
 
 
+@pytest.mark.slow
 def test_damaged_core_raises_an_error_with_one_line(tmp_path: Path) -> None:
     data = write(tmp_path / "core", [state(71, BASE + function("read"), STACK), state(70, 0, 0)]).read_bytes()
     chosen, path = random.Random(7), tmp_path / "damaged"

@@ -33,6 +33,7 @@ def test_names_that_fit_in_a_command(name: str, can: bool) -> None:
     assert fits_in_command(name) is can
 
 
+@pytest.mark.slow
 def test_every_unsafe_character_is_escaped() -> None:
     for code in range(sys.maxunicode + 1):
         char = chr(code)

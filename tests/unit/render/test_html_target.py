@@ -145,6 +145,7 @@ def test_threads_with_the_same_stack_are_one_entry() -> None:
 
 
 @pytest.mark.parametrize(("depth", "alike"), [(30, False), (200, False), (30, True)])
+@pytest.mark.slow
 def test_page_of_a_thousand_threads_is_small(depth: int, alike: bool) -> None:
     made = look(pool(995, depth, alike), small=False)
     started = time.process_time()

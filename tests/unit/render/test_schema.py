@@ -134,6 +134,7 @@ def test_documents_with_some_members_match_the_schema(parts: tuple[str, ...]) ->
     assert violations(json.loads(as_json(gil_deadlock(), parts))) == []
 
 
+@pytest.mark.slow
 def test_unknown_members_are_rejected() -> None:
     for name in RICH:
         made = document(name)
@@ -142,6 +143,7 @@ def test_unknown_members_are_rejected() -> None:
                 assert violations(changed(made, (*path, "unknown"), None)), (name, path)
 
 
+@pytest.mark.slow
 def test_missing_required_members_are_rejected() -> None:
     of_document = set(SCHEMA_ITSELF["properties"]) - set(SCHEMA_ITSELF["required"])
     of_document -= {"event_loops", "tasks", "task_cycles"}  # all of them or none
@@ -158,6 +160,7 @@ def test_missing_required_members_are_rejected() -> None:
                 assert bool(violations(less)) != may_be_absent, (name, path)
 
 
+@pytest.mark.slow
 def test_values_of_other_types_are_rejected() -> None:
     for name in RICH:
         made = document(name)

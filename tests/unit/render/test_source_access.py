@@ -126,6 +126,7 @@ def test_links_in_the_configured_folders(folder: Path) -> None:
 # -- limits -----------------------------------------------------------------------------------------------
 
 @pytest.mark.parametrize("user", [None, pytest.param(EVERYBODY, marks=as_root)])
+@pytest.mark.slow
 def test_file_with_many_names_is_kept_once(folder: Path, user: User | None) -> None:
     put(folder / "job.py", "\n" * (4 << 20))
     files = SourceFiles(access=SourceAccess("", user))

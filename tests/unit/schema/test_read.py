@@ -240,6 +240,7 @@ def anywhere(value: Any, chance: random.Random) -> tuple[Any, Any]:
         value = value[key]
 
 
+@pytest.mark.slow
 def test_damaged_documents_are_read_or_refused() -> None:
     """Whatever a document became, it makes a report that can be written and read again, or the one error."""
     chance = random.Random(1)

@@ -328,6 +328,7 @@ def generated_again(runtime: str, path: Path, capsys: pytest.CaptureFixture[str]
     return capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_table_of_an_interpreter_made_anew(capsys: pytest.CaptureFixture[str]) -> None:
     versions = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"), "versions")
     for library in sorted(versions.glob("*/lib/libpython3.*.so.1.0"), reverse=True):
@@ -438,6 +439,7 @@ def python_headers() -> list[Path]:
 
 
 @needs_gcc
+@pytest.mark.slow
 def test_headers_give_the_same_as_debug_information(capsys: pytest.CaptureFixture[str]) -> None:
     compared = 0
     for folder in python_headers():
@@ -463,6 +465,7 @@ def test_headers_give_the_same_as_debug_information(capsys: pytest.CaptureFixtur
 
 
 @needs_gcc
+@pytest.mark.slow
 def test_headers_compiled_as_a_debug_build(capsys: pytest.CaptureFixture[str]) -> None:
     folder = next(iter(reversed(python_headers())), None)
     if folder is None:
@@ -474,6 +477,7 @@ def test_headers_compiled_as_a_debug_build(capsys: pytest.CaptureFixture[str]) -
 
 
 @needs_gcc
+@pytest.mark.slow
 def test_headers_of_a_free_threaded_build_give_the_same_as_its_debug_information() -> None:
     compared = 0
     for path in free_threaded_pythons():

@@ -377,6 +377,7 @@ def test_every_rule_has_its_evidence() -> None:
     [native(None, FFI), native(None, CTYPES)] * 10_000, importing(5_000), [native("a" * 60_000)] * 2_000,
     [native("_R" + "B" * 50_000)] * 100, [native("__pyx_pw_" + "1" * 50_000)] * 100,
 ])
+@pytest.mark.slow
 def test_deep_stacks_take_no_time(stack: Sequence[Frame]) -> None:
     started = time.process_time()
     parts = present(stack)

@@ -380,6 +380,7 @@ def test_a_task_that_is_finished_makes_no_circle() -> None:
     assert find_cycles([waits(1, 2), waits(2, 1, state="running")]) == ()
 
 
+@pytest.mark.slow
 def test_a_circle_of_very_many() -> None:
     count = 100_000
     circle, = find_cycles([waits(i, (i + 1) % count) for i in range(count)])

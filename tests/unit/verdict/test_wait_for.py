@@ -218,6 +218,7 @@ def test_random_graphs_against_a_simulation(seed: int) -> None:
     assert find_deadlocks(graph[::-1], locks[::-1]) == found
 
 
+@pytest.mark.slow
 def test_thousands_of_threads() -> None:
     count = 5000
     start = time.process_time()

@@ -492,6 +492,7 @@ def test_text_of_others_is_escaped(live: FakeTarget, fake: FakeProc) -> None:
 
 # -- bounds ---------------------------------------------------------------------------------------------------
 
+@pytest.mark.slow
 def test_five_thousand_threads_in_read(live: FakeTarget, fake: FakeProc) -> None:
     """Each on a pipe of its own; 0.2 s on a machine that does nothing else."""
     threads = []

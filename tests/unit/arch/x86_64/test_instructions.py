@@ -406,6 +406,7 @@ def rows() -> list[Row]:
     return rows
 
 
+@pytest.mark.slow
 def test_real_code_is_decoded(rows: list[Row]) -> None:
     seen = Counter[str]()
     for address, octets, text in rows:
@@ -452,6 +453,7 @@ _SIZES_DIFFER = re.compile(r"v?p?(?:gather|scatter)|bt|fx|xsave|xrstor|fn?save|f
                            r"|ljmp|v?u?comis")
 
 
+@pytest.mark.slow
 def test_operands_and_accesses_agree_with_capstone(rows: list[Row]) -> None:
     capstone = pytest.importorskip("capstone")
     decoder = capstone.Cs(capstone.CS_ARCH_X86, capstone.CS_MODE_64)

@@ -583,6 +583,7 @@ def test_rules_of_a_compiled_program_agree_with_readelf(options: str, tmp_path: 
     assert left == 0
 
 
+@pytest.mark.slow
 def test_rules_of_the_c_library_agree_with_readelf() -> None:
     need_tools("readelf")
     library = next((path for path in (Path("/lib/x86_64-linux-gnu/libc.so.6"), Path("/lib64/libc.so.6"))
