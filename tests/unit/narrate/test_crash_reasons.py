@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import inspect
 import string
 from collections.abc import Iterator
@@ -29,14 +30,16 @@ def strings(node: ast.AST) -> Iterator[str]:
         yield from (*strings(node.body), *strings(node.orelse))
 
 
-def calls() -> Iterator[tuple[str, set[str], bool]]:
+@functools.cache
+def calls() -> list[tuple[str, set[str], bool]]:
     """Each call of `because`: its code, its keyword names, and whether it passes further arguments."""
+    found = []
     for path in HOME.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "because":
                 names = {keyword.arg for keyword in node.keywords if keyword.arg is not None}
-                for code in strings(node.args[0]):
-                    yield code, names, len(names) < len(node.keywords)
+                found += [(code, names, len(names) < len(node.keywords)) for code in strings(node.args[0])]
+    return found
 
 
 def names_of(code: str) -> tuple[set[str], set[str]]:

@@ -25,7 +25,7 @@ from tests.support.fake_report import (
     orphaned,
     world_that_does_not_stop,
 )
-from tests.support.gdb_session import SCHEMA, violations
+from tests.support.gdb_session import SCHEMA, validator, violations
 
 Json = dict[str, Any]
 
@@ -71,6 +71,11 @@ def at(value: Any, path: tuple[str | int, ...]) -> Any:
     for key in path:
         value = value[key]
     return value
+
+
+def is_valid(made: Json) -> bool:
+    """Whether a document matches the schema; quicker than all its violations."""
+    return bool(validator().is_valid(made))
 
 
 def changed(value: Json, path: tuple[str | int, ...], new: object) -> Json:
@@ -134,16 +139,14 @@ def test_documents_with_some_members_match_the_schema(parts: tuple[str, ...]) ->
     assert violations(json.loads(as_json(gil_deadlock(), parts))) == []
 
 
-@pytest.mark.slow
 def test_unknown_members_are_rejected() -> None:
     for name in RICH:
         made = document(name)
         for path in places(made):
             if isinstance(at(made, path), dict):
-                assert violations(changed(made, (*path, "unknown"), None)), (name, path)
+                assert not is_valid(changed(made, (*path, "unknown"), None)), (name, path)
 
 
-@pytest.mark.slow
 def test_missing_required_members_are_rejected() -> None:
     of_document = set(SCHEMA_ITSELF["properties"]) - set(SCHEMA_ITSELF["required"])
     of_document -= {"event_loops", "tasks", "task_cycles"}  # all of them or none
@@ -157,10 +160,9 @@ def test_missing_required_members_are_rejected() -> None:
                 may_be_absent = path[-1] in of_document if len(path) == 1 else names[-2:] in LATER
                 may_be_absent = may_be_absent or path[-1].endswith(("_code", "_codes"))
                 may_be_absent = may_be_absent or path[-2:-1] == ("registers",)
-                assert bool(violations(less)) != may_be_absent, (name, path)
+                assert is_valid(less) == may_be_absent, (name, path)
 
 
-@pytest.mark.slow
 def test_values_of_other_types_are_rejected() -> None:
     for name in RICH:
         made = document(name)
@@ -168,7 +170,7 @@ def test_values_of_other_types_are_rejected() -> None:
             value = at(made, path)
             if path and value is not None:
                 other = 4096 if isinstance(value, (str, bool)) else "0x1000"
-                assert violations(changed(made, path, other)), (name, path)
+                assert not is_valid(changed(made, path, other)), (name, path)
 
 
 @pytest.mark.parametrize(("path", "value"), [
