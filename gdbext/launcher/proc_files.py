@@ -5,7 +5,7 @@ Source: Linux 6.1 Documentation/filesystems/proc.rst, include/linux/sched.h.
 
 from __future__ import annotations
 
-_PF_KTHREAD = 0x00200000
+_PF_FORKNOEXEC, _PF_KTHREAD = 0x40, 0x00200000
 
 
 def status_field(pid: int | str, name: str) -> str | None:
@@ -55,6 +55,12 @@ def start_of(pid: int, root: str = "/proc") -> int | None:
 def is_kernel_thread(pid: int, root: str = "/proc") -> bool:
     """Whether a PID belongs to a kernel thread, which has no descriptors and no memory."""
     return bool((_number(stat_fields(pid, root), 6) or 0) & _PF_KTHREAD)
+
+
+def is_forked(pid: int, root: str = "/proc") -> bool:
+    """Whether a process has not started a program since it was forked; true if not known."""
+    flags = _number(stat_fields(pid, root), 6)
+    return flags is None or bool(flags & _PF_FORKNOEXEC)
 
 
 def _number(fields: list[str], index: int) -> int | None:

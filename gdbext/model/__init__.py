@@ -434,7 +434,7 @@ class Awaited:
 class Task:
     """A task of asyncio.
 
-    `thread` is the one that its loop runs in, None if the loop does not run. `stack` has the coroutines that await
+    `thread` is the one that its loop runs in, None if asyncio records none. `stack` has the coroutines that await
     one another, innermost first; of a task that runs, with the functions that they call.
     """
 
@@ -450,7 +450,7 @@ class Task:
 
 @record
 class EventLoop:
-    """An event loop of asyncio. `thread` is the one that it runs in, or None; `kind` its class."""
+    """An event loop of asyncio: the thread that it runs in, None if asyncio records none, and the name of its class."""
 
     address: int
     kind: str

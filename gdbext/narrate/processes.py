@@ -43,11 +43,16 @@ def tree_summary(count: int, across: int, inside: int, unknown: int) -> str:
             f"{inside:,} with a deadlock of their own" + (f", {unknown:,} without a verdict" if unknown else ""))
 
 
-def process_line(process: ProcessName, report: Report | None, problem: str | None, whole: bool) -> Words:
+def process_line(process: ProcessName, report: Report | None, problem: str | None, whole: bool,
+                 deadlocked_with: Sequence[int] = ()) -> Words:
     """A process with its verdict.
 
     :param whole: whether the sentence follows the verdict's title.
+    :param deadlocked_with: the other processes of a deadlock, which matters more than the process's own verdict.
     """
+    if deadlocked_with:
+        return (*process_name(process), f": DEADLOCK with process{'es' if len(deadlocked_with) > 1 else ''} "
+                f"{', '.join(map(str, deadlocked_with))}")
     if report is None:
         return (*process_name(process), ": could not be inspected", *((": ", Foreign(problem, 300)) if problem else ()))
     facts = Facts(report)

@@ -34,7 +34,9 @@ def loop_name(loop: EventLoop) -> Words:
 
 def loop_thread(facts: Facts, loop: EventLoop) -> Words:
     """The thread that runs an event loop."""
-    return ("runs in ", *thread_name(facts, loop.thread)) if loop.thread is not None else ("does not run",)
+    return ("runs in ", *thread_name(facts, loop.thread)) if loop.thread is not None else (
+        # a loop of trio-asyncio runs inside of trio, and asyncio does not know about that
+        "runs in no thread that asyncio records",)
 
 
 def doing(facts: Facts, task: Task, again: bool = False, group: Sequence[Task] = (), below: bool = True) -> Words:

@@ -355,4 +355,8 @@ def test_text_of_the_processes(output: Output) -> None:
     assert f"(inferred: only process {parent} has the other end; " in deadlock
     assert deadlock.endswith("; none of these threads can run)")
     assert f'  process {parent} "python" thread 1 "MainThread" waits for the end of process {child}' in lines
+    # each process has one answer, and no command that leads back to this page
+    assert lines[1:3] == [f'  process {parent} "python": DEADLOCK with process {child}',
+                          f'  process {child} "python": DEADLOCK with process {parent}']
+    assert not any(line.startswith(("Next: ", "UNKNOWN: ", "BLOCKED: ", "WAITS FOR CHILD ")) for line in lines)
     assert "paused one by one, each for" in output.err

@@ -120,9 +120,12 @@ def lock() -> None:
             taken.set()
             theirs.recv()
 
-    pid = forked(child)
+    # a process of `os.fork` may have a count that it has not made itself
+    process = context.Process(target=child)
+    process.start()
     taken.wait()
-    tell("lock", [os.getpid(), pid], True)
+    assert process.pid is not None
+    tell("lock", [os.getpid(), process.pid], True)
     with guard:
         mine.send(1)
 

@@ -270,8 +270,9 @@ class Scene:
             return None
         if not all(self._no_handlers(self.members[pid]) for pid in pids):
             return None
-        return Wait(kind, awaited, self._nodes(pids, Node(member.pid, thread.number)), False, INFERRED, _with(
-            because("only-processes-with-memory", pids=tuple(sorted(pids))), self._shared_memory.unseen))
+        reasons = _with(because("only-processes-with-memory", pids=tuple(sorted(pids))), self._shared_memory.unseen)
+        others = self._nodes(pids, Node(member.pid, thread.number))
+        return Wait(kind, awaited, others, False, INFERRED, reasons, may_release=True)
 
     def _owned(self, member: Member, lock: Lock, owner: int, awaited: Reason) -> Wait | None:
         """A wait for a lock that records the TID of its owner, which is a thread of another process."""

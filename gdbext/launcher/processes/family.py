@@ -27,8 +27,10 @@ from gdbext.launcher.targets import parse_target
 from gdbext.model.reasons import Reason, joined
 from gdbext.narrate import processes as words
 from gdbext.narrate.classes import DEADLOCK, UNKNOWN
+from gdbext.narrate.names import Facts
 from gdbext.narrate.processes import ProcessName
 from gdbext.narrate.reasons import explain
+from gdbext.narrate.verdict import ALL_THREADS, next_step
 from gdbext.record import record
 from gdbext.render.escape import Safe, as_text, json_line, printable
 from gdbext.render.plain_text import one_line
@@ -176,7 +178,9 @@ def _process(tree: Tree, pid: int) -> ProcessName:
 def _process_line(tree: Tree, pid: int, whole: bool = False) -> str:
     seen = tree.snapshots.get(pid)
     report, problem = (seen.report, seen.problem) if seen is not None else (None, None)
-    return one_line(words.process_line(_process(tree, pid), report, problem, whole))
+    others = sorted({other for deadlock in tree.deadlocks if pid in deadlock.processes
+                     for other in deadlock.processes} - {pid})
+    return one_line(words.process_line(_process(tree, pid), report, problem, whole, others))
 
 
 def _wait_line(tree: Tree, node: Node, wait: Wait, pids: Iterable[int]) -> str:
@@ -184,19 +188,21 @@ def _wait_line(tree: Tree, node: Node, wait: Wait, pids: Iterable[int]) -> str:
     single = next(iter(wait.holders)) if len(wait.holders) == 1 else None
     inside = single.thread if single is not None and single.pid == node.pid else None
     return one_line(words.wait_line(
-        _process(tree, node.pid), node.thread, report.thread(node.thread) if report is not None else None, wait.kind,
-        wait.awaited, inside, [_process(tree, pid) for pid in pids]))
+        _process(tree, node.pid), node.thread, report.thread(node.thread) if report is not None else None,
+        "lock" if wait.may_release else wait.kind, wait.awaited, inside, [_process(tree, pid) for pid in pids]))
 
 
 def text(tree: Tree, found: Triage) -> Safe:
     """The whole report: the processes, their waits for each other, and the representative of each class."""
-    kinds = {kind: sum(len(each.members) for each in found.classes if each.kind == kind)
-             for kind in (DEADLOCK, UNKNOWN)}
     across = {pid for deadlock in tree.deadlocks for pid in deadlock.processes}
-    lines = [words.tree_summary(len(tree.parents), len(across), kinds[DEADLOCK], kinds[UNKNOWN])]
-    trouble = [pid for pid, seen in tree.snapshots.items() if seen.status in (FOUND, OUTSIDE)]
+    # the deadlock is the answer for its processes, whatever each of them shows alone
+    answered = {tree.snapshots[pid].target for pid in across}
+    inside = sum(len(each.members) for each in found.classes if each.kind == DEADLOCK)
+    unknown = sum(len({*each.members} - answered) for each in found.classes if each.kind == UNKNOWN)
+    lines = [words.tree_summary(len(tree.parents), len(across), inside, unknown)]
+    trouble = [pid for pid, seen in tree.snapshots.items() if seen.status in (FOUND, OUTSIDE) or pid in across]
     # those that do not end by themselves first
-    trouble.sort(key=lambda pid: tree.snapshots[pid].status != FOUND)
+    trouble.sort(key=lambda pid: pid not in across and tree.snapshots[pid].status != FOUND)
     lines += [f"  {_process_line(tree, pid, whole=True)}" for pid in trouble[:_MANY_IN_TROUBLE]]
     lines += ["", words.TREE]
     depths: dict[int, int] = {}
@@ -209,18 +215,33 @@ def text(tree: Tree, found: Triage) -> Safe:
         if deadlock.stuck_behind:
             behind = words.stuck_behind([_process(tree, pid) for pid in deadlock.stuck_behind])
             lines.append(f"  {one_line(behind)}")
-    inside = {node for deadlock in tree.deadlocks for node in deadlock.members}
-    waits = [each for each in _waits_between_processes(tree) if each[0] not in inside]
+    members = {node for deadlock in tree.deadlocks for node in deadlock.members}
+    waits = [each for each in _waits_between_processes(tree) if each[0] not in members]
     if waits:
-        lines += ["", words.waits_heading(bool(inside)), *(f"  {_wait_line(tree, *each)}" for each in waits)]
+        lines += ["", words.waits_heading(bool(members)), *(f"  {_wait_line(tree, *each)}" for each in waits)]
     if tree.blind is not None:
         lines += ["", one_line(words.unknown_waits(tree.blind))]
-    by_target = {seen.target: seen for seen in tree.snapshots.values()}
+    by_target = {seen.target: (pid, seen) for pid, seen in tree.snapshots.items()}
     for each in found.classes:
         alike = [member for member in each.members if member != each.representative]
-        lines += ["", words.class_heading(each.representative, alike), "",
-                  *by_target[each.representative].text.strip("\n").split("\n")]
+        pid, seen = by_target[each.representative]
+        lines += ["", words.class_heading(each.representative, alike), "", *_own_lines(tree, seen, pid in across)]
     return as_text([*lines, *classes.failure_lines(found, "  ")])
+
+
+def _own_lines(tree: Tree, seen: Snapshot, is_answered: bool) -> list[str]:
+    """The lines of a process's own report, without the next step if that leads to a process of the tree.
+
+    :param is_answered: whether a deadlock with other processes is above; the process's own verdict is left out then.
+    """
+    lines = seen.text.strip("\n").split("\n")
+    if is_answered and ALL_THREADS in lines:
+        return [lines[0], "", *lines[lines.index(ALL_THREADS):]]
+    step = next_step(Facts(seen.report)) if seen.report is not None else ""
+    line = f"Next: {step}"
+    if step and line in lines and int(step.rpartition(" ")[2]) in tree.parents:
+        del lines[lines.index(line):lines.index(line) + 2]
+    return lines
 
 
 def shown_targets(tree: Tree) -> list[Shown]:

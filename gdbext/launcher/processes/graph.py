@@ -27,7 +27,7 @@ class Wait:
 
     `kind` is ``pipe``, ``socket``, ``descriptors``, ``child``, ``file-lock``, the kind of a lock in shared memory, or
     ``lock`` for one inside the process; `awaited` follows "waits" in a sentence. An `idle` wait is for work from any
-    other thread.
+    other thread. With `may_release` it is not known which of the holders, if any, has what is awaited.
     """
 
     kind: str
@@ -37,6 +37,7 @@ class Wait:
     evidence: Evidence = RECORDED
     why: tuple[Reason, ...] = ()
     idle: bool = False
+    may_release: bool = False
 
 
 @record

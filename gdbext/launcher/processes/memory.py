@@ -6,13 +6,15 @@ Sources: Linux Documentation/filesystems/proc.rst; CPython 3.13 Modules/_multipr
 from __future__ import annotations
 
 import os
+import re
 import struct
 import time
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from gdbext.launcher.proc_files import is_kernel_thread
+from gdbext.launcher.proc_files import is_forked, is_kernel_thread
 from gdbext.launcher.processes.tree import Member, describe_unseen, mappings, numbers, read_memory
+from gdbext.model import PyFrame
 from gdbext.model.reasons import Reason
 
 #: How long reading the mappings of all processes, and searching memory, may take, in seconds.
@@ -22,6 +24,8 @@ _PIECE = 4 << 20
 # SemLockObject from `handle` on: sem_t *, unsigned long last_tid, int count, maxvalue, kind
 _SEM_LOCK = struct.Struct("<QQiii")
 _MOST_COUNT = 1 << 20
+#: The file of the standard library with the outermost function of a process of `multiprocessing`.
+_PROCESS = re.compile(r"(?:^|/)multiprocessing/process\.py$")
 
 
 class Word(NamedTuple):
@@ -104,6 +108,8 @@ class SharedMemory:
                 if address is None:
                     continue
                 counts = self._sem_locks(other, address, end)
+                if counts and not _has_own_counts(other, self._root):
+                    counts = None
                 complete = complete and counts is not None
                 if counts:
                     found.append(other.pid)
@@ -129,6 +135,16 @@ class SharedMemory:
                 at += size
                 left -= size
         return False
+
+
+def _has_own_counts(member: Member, root: str) -> bool:
+    """Whether a process has acquired what its objects count; a copy that `fork` makes has the counts of its parent.
+
+    `multiprocessing` sets them to 0 in its processes before it calls a function of the program.
+    """
+    return not is_forked(member.pid, root) or any(
+        isinstance(frame, PyFrame) and frame.function == "_bootstrap" and _PROCESS.search(frame.file)
+        for thread in member.threads for frame in thread.stack)
 
 
 def _has_acquired(data: bytes, needle: bytes) -> bool:

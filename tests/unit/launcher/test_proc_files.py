@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
-from gdbext.launcher.proc_files import is_kernel_thread, parent_of, start_of, state_of, status_field
+from gdbext.launcher.proc_files import is_forked, is_kernel_thread, parent_of, start_of, state_of, status_field
 from tests.support.fake_proc import FakeProc
 
 
@@ -29,6 +33,20 @@ def test_when_a_process_was_started(tmp_path: Path) -> None:
     fake.write("7/stat", "7 (a) b) S 1 7 7 0 -1 4194560 209 0 0 0 0 0 0 0 20 0 1 0 4711 2703360 180\n")
     assert start_of(7, str(tmp_path)) == 4711
     assert start_of(8, str(tmp_path)) is None
+
+
+def test_process_is_forked_until_it_starts_a_program() -> None:
+    assert not is_forked(os.getppid())
+    child = os.fork()
+    if child == 0:
+        signal.pause()
+    assert is_forked(child)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    assert is_forked(child), "it is not known of a process that has ended"
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as program:
+        assert not is_forked(program.pid)
+        program.kill()
 
 
 def test_threads_of_the_kernel(tmp_path: Path) -> None:

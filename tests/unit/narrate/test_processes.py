@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from gdbext.model import Thread
 from gdbext.model.reasons import Reason, because
+from gdbext.model.verdict import Verdict
 from gdbext.narrate import processes
 from gdbext.narrate.processes import ProcessName
 from gdbext.narrate.words import plain
+from tests.support.fake_report import healthy
 
 PARENT, CHILD = ProcessName(100, "python"), ProcessName(200, None)
 THREAD = Thread(1, 100, None, "python", python_name="MainThread")
@@ -19,6 +23,15 @@ def test_tree_summary_mentions_missing_verdicts_only_if_there_are_any() -> None:
     assert processes.tree_summary(1, 0, 1, 0) == (
         "1 process: 0 deadlocked with each other, 1 with a deadlock of their own")
     assert processes.tree_summary(2, 2, 0, 1).endswith("0 with a deadlock of their own, 1 without a verdict")
+
+
+def test_process_of_a_deadlock_is_no_longer_without_a_verdict() -> None:
+    report = replace(healthy(), verdict=Verdict("unknown"))
+    assert plain(processes.process_line(PARENT, report, None, False)) == 'process 100 "python": UNKNOWN'
+    assert plain(processes.process_line(PARENT, report, None, True, [200])) == (
+        'process 100 "python": DEADLOCK with process 200')
+    assert plain(processes.process_line(PARENT, None, "gone", True, [200, 300])) == (
+        'process 100 "python": DEADLOCK with processes 200, 300')
 
 
 @pytest.mark.parametrize(("kind", "awaited", "thread", "end"), [

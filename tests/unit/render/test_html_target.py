@@ -105,7 +105,7 @@ def test_tasks() -> None:
                            'How this is known: derived')
     assert "block good" not in {attributes.get("class") for _, attributes in made.elements}
     for words in ("3 asyncio tasks", 'Event loop 0x1 (_UnixSelectorEventLoop) runs in thread 1 "MainThread"',
-                  "Event loop 0x2 (Loop) does not run", '"one" 0x10 waits for 0x20',
+                  "Event loop 0x2 (Loop) runs in no thread that asyncio records", '"one" 0x10 waits for 0x20',
                   "Job.work [coroutine] /app/job.py:5", '0x20 waits for "one" 0x10 (asyncio.gather)',
                   '"three" 0x30 waits for asyncio.Lock 0x90 table, held by "one" 0x10, with a timeout'):
         assert words in text, f"{words}\n{text}"

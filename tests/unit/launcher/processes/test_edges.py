@@ -12,7 +12,7 @@ import pytest
 
 from gdbext.launcher.processes.edges import watch
 from gdbext.launcher.processes.graph import Node, Wait, find_deadlocks
-from gdbext.model import EXCLUSIVE, RECORDED, Deadlock, Holder, Lock
+from gdbext.model import EXCLUSIVE, RECORDED, Deadlock, Holder, Lock, PyFrame
 from gdbext.model.kinds import LockKind
 from gdbext.model.reasons import because
 from gdbext.narrate.reasons import explain
@@ -242,6 +242,30 @@ def test_multiprocessing_lock_has_the_process_that_counts_it(host: Host) -> None
     assert host.deadlocked() == []
 
 
+@pytest.mark.parametrize(("frame", "kind"), [
+    (None, "py-lock"), (PyFrame("_bootstrap", "Thread._bootstrap", "/lib/threading.py", 1), "py-lock"),
+    (PyFrame("_bootstrap", "BaseProcess._bootstrap", "/lib/multiprocessing/process.py", 1), "semaphore")])
+def test_copy_of_fork_has_taken_a_lock_only_if_multiprocessing_has_reset_its_counts(frame: PyFrame | None, kind: str,
+                                                                                    host: Host) -> None:
+    """The process that held the lock was killed; the one that it had forked has its memory."""
+    host.process(100, "futex", [0x10000, 0x109], lock=shared_lock("py-lock", 0x7F20))
+    host.maps(100, SEM + HEAP)
+    host.memory(100, 0x10000, bytes(0x1000))
+    sem_lock(host, 100, 0x10000, 0)
+    host.process(200, "wait4", [300])
+    host.maps(200, ELSEWHERE + HEAP)
+    sem_lock(host, 200, 0x30000, 1)
+    host.process(300, None, parent=200)
+    stat = host.root / "200" / "stat"
+    stat.write_text(stat.read_text().replace("4194304", str(4194304 | 0x40)))  # PF_FORKNOEXEC
+    report = host.reports[200]
+    assert report is not None
+    host.reports[200] = replace(report, threads=tuple(
+        replace(thread, stack=(frame,) if frame is not None else ()) for thread in report.threads))
+    wait = host.scene().waits[Node(100, 1)]
+    assert (wait.kind, wait.may_release) == (kind, kind == "py-lock")
+
+
 def test_uncounted_semaphore_has_all_that_map_it(host: Host) -> None:
     for pid in (100, 200):
         host.process(pid, "futex", [0x10000, 0])
@@ -250,6 +274,7 @@ def test_uncounted_semaphore_has_all_that_map_it(host: Host) -> None:
     wait = host.scene().waits[Node(100, 1)]
     (why,) = wait.why
     assert (wait.evidence, explain(why)) == ("inferred", "only processes 100 and 200 have that memory")
+    assert wait.may_release, "neither process is known to have taken it"
     assert host.deadlocked() == [(100, 200)]
 
 
