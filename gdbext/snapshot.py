@@ -23,6 +23,7 @@ from gdbext.model import (
     RECORDED,
     Crash,
     Deadlock,
+    Greenlet,
     Local,
     Lock,
     MixedStack,
@@ -37,22 +38,24 @@ from gdbext.model import (
 from gdbext.model.kinds import kind_of
 from gdbext.model.reasons import Reason, because
 from gdbext.stacks.mixed import MixedStacks
+from gdbext.tasks.asyncio_tasks import AsyncioTasks, find_tasks
+from gdbext.tasks.greenlet_waits import find_greenlet_waits
+from gdbext.tasks.greenlets import find_greenlets
 from gdbext.threads.code import read_code
 from gdbext.threads.findings import Findings
 from gdbext.threads.gone import GoneOwners
-from gdbext.threads.greenlets import find_greenlets
 from gdbext.threads.interrupted import restore_interrupted
 from gdbext.threads.python_side import TargetWithTypes, read_python_side
 from gdbext.threads.restarted import find_restarted_waits
 from gdbext.threads.site import Sites
 from gdbext.threads.threads import SeenThread, read_threads
-from gdbext.verdict.doubts import standstill, why_no_verdict, why_unknown_holders
-from gdbext.verdict.greenlets import GreenletGraph, judge_greenlets
-from gdbext.verdict.tasks import AsyncioTasks, find_tasks
+from gdbext.verdict.standstill import prove_standstill
+from gdbext.verdict.task_cycles import find_greenlet_cycles, find_task_cycles
 from gdbext.verdict.wait_for import find_deadlocks
 from gdbext.waits.blocked import signal_name
 from gdbext.waits.context import Context, read_context
 from gdbext.waits.descriptors import MANY
+from gdbext.waits.doubts import Doubts
 from gdbext.waits.lock_kinds import member_of_lock, recognise_address, size_of_lock
 from gdbext.waits.recognisers import find_waits
 from gdbext.waits.seen import SeenWait
@@ -185,9 +188,9 @@ class Snapshot:
                           self._python.asyncio, self._findings)
 
     @functools.cached_property
-    def greenlets(self) -> GreenletGraph:
+    def greenlets(self) -> tuple[Greenlet, ...]:
         """The greenlets of the package `greenlet`. A report made afterwards includes what could not be read of them."""
-        return judge_greenlets(self._context, find_greenlets(self._python, self._findings))
+        return find_greenlet_waits(self._context, find_greenlets(self._python, self._findings))
 
     def judged_report(self, stacks: Callable[[Thread], bool]) -> Report:
         """Make the report with all that its verdict rests on: tasks, greenlets, stacks where no lock explains it.
@@ -196,8 +199,9 @@ class Snapshot:
         """
         asyncio, greenlets = self.tasks(), self.greenlets
         report = self.report(stacks if self._deadlocks else lambda thread: True)
-        return replace(report, event_loops=asyncio.loops, tasks=asyncio.tasks, task_cycles=asyncio.cycles,
-                       greenlets=greenlets.greenlets, greenlet_cycles=greenlets.cycles)
+        return replace(report, event_loops=asyncio.loops, tasks=asyncio.tasks,
+                       task_cycles=find_task_cycles(asyncio.tasks), greenlets=greenlets,
+                       greenlet_cycles=find_greenlet_cycles(greenlets))
 
     def with_parts_again(self, before: Report, after: Report) -> Report:
         """A report whose native frames have got other names, with the parts that follow from these names.
@@ -246,8 +250,7 @@ class Snapshot:
         waiters = {gil.id: [waiter.thread for waiter in gil.waiters] for gil in self.gils()}
         return Report(info, self._python.runtimes(waiters), tuple(threads), tuple(locks.values()), deadlocks,
                       (*self._findings.problems, *not_interleaved), (*self._findings.notes, *self._ended_children),
-                      why_no_verdict(self._context, locks) or (
-                          None if deadlocks else why_unknown_holders(self._context, self._waits, locks)))
+                      self._doubts.why_no_verdict() or (None if deadlocks else self._doubts.why_unknown_holders()))
 
     @functools.cached_property
     def _ended_children(self) -> tuple[Reason, ...]:
@@ -274,7 +277,15 @@ class Snapshot:
     @functools.cached_property
     def _deadlocks(self) -> tuple[Deadlock, ...]:
         locks, threads = self._found.locks, self._bare_threads
-        return find_deadlocks(threads, locks.values()) or standstill(self._context, self._waits, locks, threads)
+        found = find_deadlocks(threads, locks.values())
+        if found:
+            return found
+        standstill = prove_standstill(threads, locks, self._context.threads.first, self._doubts)
+        return () if standstill is None else (standstill,)
+
+    @functools.cached_property
+    def _doubts(self) -> Doubts:
+        return Doubts(self._context, self._waits, self._found.locks)
 
     def _certain(self, deadlocks: tuple[Deadlock, ...]) -> tuple[Deadlock, ...]:
         """The deadlocks that do not rest on what may have been left out."""

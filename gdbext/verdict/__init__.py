@@ -1,1 +1,1 @@
-"""What is wrong: the wait-for graph, standstills, what a second snapshot confirms, tasks of asyncio."""
+"""What is wrong: the wait-for graph, cycles of tasks, standstills, what a second snapshot confirms. Pure."""

@@ -20,8 +20,8 @@ MODULES = {".".join(path.relative_to(HOME.parent).with_suffix("").parts).replace
            for path in sorted(HOME.rglob("*.py"))}
 #: The rooms from the first that data comes to: each may import those before it, and modules at the top go with them.
 ORDER = ("record", "remembered", "errors", "model", "inferior", "elf", "dwarf", "layout", "arch", "runtimes", "glibc",
-         "cpython", "threads", "waits", "holders", "stacks", "verdict", "crash", "snapshot", "narrate", "schema",
-         "render", "commands", "direct", "debugger")
+         "cpython", "threads", "waits", "holders", "stacks", "tasks", "verdict", "crash", "snapshot", "narrate",
+         "schema", "render", "commands", "direct", "debugger")
 #: What the launcher may import: it runs without GDB, and sees no decoder.
 LAUNCHER = ("record", "errors", "model", "inferior", "elf", "verdict", "narrate", "schema", "render", "launcher")
 #: What is not of the standard library, and who may import it; `typing_extensions` is there for type checkers only.
@@ -80,6 +80,14 @@ def test_renderers_see_nothing_of_the_target() -> None:
         if layer(module) == "gdbext.render":
             assert {layer(name) for name in imported(module) if name.startswith("gdbext")} <= {
                 "gdbext.model", "gdbext.record", "gdbext.errors", "gdbext.narrate", "gdbext.render"}
+
+
+def test_a_verdict_is_a_function_of_a_report() -> None:
+    """Nothing is read from the target, so a report from JSON is judged in the same way."""
+    for module in MODULES:
+        if layer(module) == "gdbext.verdict":
+            assert {layer(name) for name in imported(module) if name.startswith("gdbext")} <= {
+                "gdbext.model", "gdbext.record", "gdbext.errors", "gdbext.verdict"}
 
 
 def test_words_are_chosen_without_markup_and_without_escaping() -> None:

@@ -76,7 +76,7 @@ ACROSS = {
     "render/test_schema.py": "docs/gdbext-1.schema.json and docs/json.md",
 }
 #: Rooms in which each module has its own test file.
-ROOMS = ("crash", "holders", "stacks", "threads", "verdict", "waits")
+ROOMS = ("crash", "holders", "stacks", "tasks", "threads", "verdict", "waits")
 
 
 def subjects(path: Path) -> list[Path]:

@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 from gdbext.model import Greenlet, Problem
+from gdbext.tasks.greenlets import find_greenlets
 from gdbext.threads.findings import Findings
-from gdbext.threads.greenlets import find_greenlets
 from tests.support.fake_greenlets import FakeGreenlets
 
 

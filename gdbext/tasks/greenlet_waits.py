@@ -1,4 +1,4 @@
-"""Greenlets of gevent and eventlet: what they wait for, which greenlet holds the lock, and the cycles among them.
+"""Greenlets of gevent and eventlet: what they wait for, and which greenlet holds the lock.
 
 What wakes a greenlet is in memory (`cpython.green_waits`). An ``RLock`` records the greenlet that has it. A semaphore
 records none: its holder is the greenlet inside a `with` block of it, if only one greenlet can have it and no other
@@ -24,9 +24,7 @@ from gdbext.errors import GdbextError, UnknownLayout, if_unreadable
 from gdbext.holders.references import References
 from gdbext.model import DERIVED, INFERRED, RECORDED, Evidence, Greenlet, GreenletWait, ProblemKind, PyFrame
 from gdbext.model.reasons import Reason, because, because_of
-from gdbext.record import record
 from gdbext.threads.python_side import Python
-from gdbext.verdict.graph import find_circles
 from gdbext.waits.context import Context
 from gdbext.waits.python_locks import Reader
 from gdbext.waits.seen import SeenLock
@@ -41,14 +39,6 @@ _JOINING = ("join", "_wait_for_tstate_lock")
 _RUNNING = ("run", "_bootstrap_inner", "_bootstrap")
 #: How many greenlets that wait for an object are searched for a name of it.
 _MAX_NAMING = 4
-
-
-@record
-class GreenletGraph:
-    """The greenlets of a report with their waits, and the cycles of greenlets that wait for one another."""
-
-    greenlets: tuple[Greenlet, ...] = ()
-    cycles: tuple[tuple[int, ...], ...] = ()
 
 
 class _Stack(NamedTuple):
@@ -67,11 +57,11 @@ class _Holding(NamedTuple):
     taken_at: PyFrame | None
 
 
-def judge_greenlets(context: Context, greenlets: Sequence[Greenlet]) -> GreenletGraph:
-    """Find out what greenlets wait for; what cannot be read is noted in the findings."""
+def find_greenlet_waits(context: Context, greenlets: Sequence[Greenlet]) -> tuple[Greenlet, ...]:
+    """Add to greenlets what they wait for; what cannot be read is noted in the findings."""
     waits: dict[int, GreenletWait] = {}
     hubs: set[int] = set()
-    if any(_is_judged(each) for each in greenlets):
+    if any(_is_suspended(each) for each in greenlets):
         for python in context.python.pythons:
             for interpreter in python.interpreters:
                 reader = context.python.greenlets(python, interpreter)
@@ -83,25 +73,16 @@ def judge_greenlets(context: Context, greenlets: Sequence[Greenlet]) -> Greenlet
                     what: ProblemKind = "not applicable" if isinstance(error, UnknownLayout) else "unreadable"
                     where = f"gevent or eventlet in interpreter {interpreter.id}"
                     context.findings.problem(where, what, because_of(error))
-    made = tuple([replace(each, waits=waits.get(each.address)) if _is_judged(each) else each for each in greenlets])
+    made = tuple([replace(each, waits=waits.get(each.address)) if _is_suspended(each) else each for each in greenlets])
     # the greenlet of a hub continues when another one switches to it
-    unknown = sum(_is_judged(each) and not each.is_main and each.waits is None and each.address not in hubs
+    unknown = sum(_is_suspended(each) and not each.is_main and each.waits is None and each.address not in hubs
                   for each in made)
     if unknown:
         context.findings.notes.append(because("greenlets-not-judged", count=unknown))
-    return GreenletGraph(made, find_cycles(made))
+    return made
 
 
-def find_cycles(greenlets: Sequence[Greenlet]) -> tuple[tuple[int, ...], ...]:
-    """Cycles of greenlets each of which waits, without a timeout, only for the next one or for others that are stuck.
-
-    What remains without all that can continue only ends when a greenlet is killed.
-    """
-    return find_circles({each.address: {*each.waits.greenlets, *each.waits.holders} for each in greenlets
-                         if each.waits is not None and not each.waits.timed and not each.waits.others})
-
-
-def _is_judged(greenlet: Greenlet) -> bool:
+def _is_suspended(greenlet: Greenlet) -> bool:
     return greenlet.state == SUSPENDED and greenlet.thread is not None
 
 

@@ -7,10 +7,11 @@ import pytest
 
 from gdbext.model import RECORDED, Greenlet, GreenletWait
 from gdbext.narrate.reasons import explain
+from gdbext.tasks.greenlet_waits import find_greenlet_waits
+from gdbext.tasks.greenlets import find_greenlets
 from gdbext.threads.findings import Findings
-from gdbext.threads.greenlets import find_greenlets
 from gdbext.threads.python_side import PythonSide
-from gdbext.verdict.greenlets import GreenletGraph, find_cycles, judge_greenlets
+from gdbext.verdict.task_cycles import find_greenlet_cycles
 from gdbext.waits.context import Context
 from tests.support.fake_eventlet import FakeEventlet
 from tests.support.fake_gevent import ASYNC, BOUNDED, CALLBACK, EVENT, GREENLET, IO, SEMAPHORE, TIMER, FakeGevent
@@ -34,44 +35,20 @@ class _Context:
     python_locks: _NoLocks = field(default_factory=_NoLocks)
 
 
-def judge(fake: FakeGevent) -> tuple[GreenletGraph, Findings]:
+def judge(fake: FakeGevent) -> tuple[tuple[Greenlet, ...], Findings]:
     findings = Findings()
     side = fake.side(findings)
     context = cast("Context", _Context(side, fake.memory, findings))
-    return judge_greenlets(context, find_greenlets(side, findings)), findings
+    return find_greenlet_waits(context, find_greenlets(side, findings)), findings
 
 
 def waits_of(fake: FakeGevent, greenlet: int) -> GreenletWait | None:
-    return next(each.waits for each in judge(fake)[0].greenlets if each.address == greenlet)
-
-
-def of(address: int, waits: GreenletWait | None) -> Greenlet:
-    return Greenlet(address, "Greenlet", 1, "suspended", waits=waits)
+    return next(each.waits for each in judge(fake)[0] if each.address == greenlet)
 
 
 @pytest.fixture
 def fake() -> FakeGevent:
     return FakeGevent("3.13.0")
-
-
-# -- cycles ----------------------------------------------------------------------------------------------------------
-
-
-def test_greenlets_that_wait_for_locks_and_ends_of_one_another_are_a_cycle() -> None:
-    found = find_cycles([of(1, GreenletWait(holders=(2,), locked=True)), of(2, GreenletWait(greenlets=(3,))),
-                         of(3, GreenletWait(greenlets=(1,))), of(4, GreenletWait(holders=(1,)))])
-    assert found == ((1, 2, 3),)
-
-
-@pytest.mark.parametrize("waits", [
-    GreenletWait(holders=(1,), timed=True), GreenletWait(holders=(1,), others=1), GreenletWait("ready", others=1),
-    GreenletWait(greenlets=(1, 3)), None])
-def test_greenlet_that_may_continue_breaks_the_cycle(waits: GreenletWait | None) -> None:
-    assert find_cycles([of(1, GreenletWait(holders=(2,))), of(2, waits), of(3, None)]) == ()
-
-
-def test_greenlet_that_waits_for_itself() -> None:
-    assert find_cycles([of(1, GreenletWait(holders=(1,)))]) == ((1,),)
 
 
 # -- waits -----------------------------------------------------------------------------------------------------------
@@ -89,14 +66,14 @@ def test_two_recursive_locks_in_opposite_order(fake: FakeGevent) -> None:
     one, other = fake.suspended(("f", 1)), fake.suspended(("g", 2))
     fake.rlock(fake.linkable(SEMAPHORE, fake.switch(one)), other, 1)
     fake.rlock(fake.linkable(SEMAPHORE, fake.switch(other)), one, 2)
-    assert judge(fake)[0].cycles == ((min(one, other), max(one, other)),)
+    assert find_greenlet_cycles(judge(fake)[0]) == ((min(one, other), max(one, other)),)
 
 
 def test_lock_that_is_free_or_about_to_wake_greenlets_is_not_locked(fake: FakeGevent) -> None:
     one, other = fake.suspended(("f", 1)), fake.suspended(("g", 2))
     fake.linkable(BOUNDED, fake.switch(one), counter=1, initial=1)
     fake.linkable(BOUNDED, fake.switch(other), notifier=fake.integer(1), initial=1)
-    found = [each.waits for each in judge(fake)[0].greenlets if each.waits is not None]
+    found = [each.waits for each in judge(fake)[0] if each.waits is not None]
     assert [(waits.locked, waits.others, waits.holders) for waits in found] == [(False, 1, ())] * 2
 
 
@@ -118,16 +95,16 @@ def test_timer_beside_a_lock_is_a_timeout(fake: FakeGevent) -> None:
     one = fake.suspended(("f", 1))
     fake.rlock(fake.linkable(SEMAPHORE, fake.switch(one)), one, 1)
     fake.watcher(TIMER, fake.builtin_method("throw", one))
-    graph, _ = judge(fake)
-    assert graph.cycles == ()
-    assert [each.waits.timed for each in graph.greenlets if each.waits is not None] == [True]
+    greenlets, _ = judge(fake)
+    assert find_greenlet_cycles(greenlets) == ()
+    assert [each.waits.timed for each in greenlets if each.waits is not None] == [True]
 
 
 def test_other_watcher_beside_a_lock_may_end_the_wait(fake: FakeGevent) -> None:
     one = fake.suspended(("f", 1))
     fake.rlock(fake.linkable(SEMAPHORE, fake.switch(one)), one, 1)
     fake.watcher(IO, fake.builtin_method("kill", one))
-    assert judge(fake)[0].cycles == ()
+    assert find_greenlet_cycles(judge(fake)[0]) == ()
 
 
 def test_lock_of_another_hub_is_what_the_greenlet_waits_for(fake: FakeGevent) -> None:
@@ -144,7 +121,7 @@ def test_what_the_loop_watches(fake: FakeGevent) -> None:
     fake.watcher(TIMER, fake.switch(fake.waiter(sleeping)))
     fake.watcher(IO, fake.switch(fake.waiter(reading)))
     fake.watcher(CALLBACK, fake.switch(called))
-    waits = {each.address: each.waits for each in judge(fake)[0].greenlets}
+    waits = {each.address: each.waits for each in judge(fake)[0]}
     assert waits[sleeping] == GreenletWait("timer", timed=True)
     assert waits[reading] == GreenletWait("io", others=1)
     assert waits[called] == GreenletWait("ready", others=1)
@@ -154,7 +131,7 @@ def test_end_of_a_greenlet_and_an_event(fake: FakeGevent) -> None:
     one, both = fake.suspended(("f", 1)), fake.suspended(("g", 1))
     joined = fake.links(fake.greenlet(kind=fake.of(GREENLET)), fake.switch(fake.waiter(one)), fake.switch(both))
     event = fake.linkable(EVENT, fake.switch(both))
-    waits = {each.address: each.waits for each in judge(fake)[0].greenlets}
+    waits = {each.address: each.waits for each in judge(fake)[0]}
     assert waits[one] == GreenletWait(greenlets=(joined,))
     assert waits[both] == GreenletWait("gevent.wait", greenlets=(joined,), others=1)
     fake.links(joined)
@@ -165,8 +142,8 @@ def test_release_that_is_not_decoded_is_reported(fake: FakeGevent) -> None:
     fake.suspended(("f", 1))
     fake.of("gevent._gevent_c_waiter.Waiter", 64)
     fake.waiter(fake.main)
-    graph, findings = judge(fake)
-    assert [each.waits for each in graph.greenlets] == [None] * 2
+    greenlets, findings = judge(fake)
+    assert [each.waits for each in greenlets] == [None] * 2
     assert [(problem.where, problem.what) for problem in findings.problems] == [
         ("gevent or eventlet in interpreter 0", "not applicable")]
 
@@ -186,8 +163,8 @@ def test_note_counts_greenlets_whose_waits_are_not_known(fake: FakeGevent, count
 def test_greenlet_of_a_hub_waits_for_nothing() -> None:
     fake = FakeEventlet("3.13.0")
     fake.hub(runs=fake.suspended(("run", 5)))
-    graph, findings = judge(fake)
-    assert [each.kind for each in graph.greenlets if not each.is_main] == ["eventlet.hubs.epolls.Hub"]
+    greenlets, findings = judge(fake)
+    assert [each.kind for each in greenlets if not each.is_main] == ["eventlet.hubs.epolls.Hub"]
     assert findings.notes == []
 
 
