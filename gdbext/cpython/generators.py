@@ -49,18 +49,35 @@ class Generators:
             raise UnknownLayout(f"the states of generators are not known in CPython {self._layouts.version}")
         return known
 
+    # ten thousand tasks ask for these
+    @cached_property
+    def _suspended(self) -> frozenset[int]:
+        return self._known.states("FRAME_SUSPENDED")
+
+    @cached_property
+    def _delegating(self) -> frozenset[int]:
+        return self._known.states("FRAME_SUSPENDED_YIELD_FROM")
+
+    @cached_property
+    def _executing(self) -> frozenset[int]:
+        return self._known.states("FRAME_EXECUTING")
+
+    @cached_property
+    def _resumes(self) -> frozenset[int]:
+        return self._known.numbers("RESUME")
+
     def is_suspended(self, generator: int) -> bool:
         """Whether a generator waits at a ``yield`` or ``await``.
 
         :raises UnknownLayout: the states of this CPython are not known; so do all methods.
         """
         if self._in_generator:
-            return self._state(generator) in self._known.states("FRAME_SUSPENDED")
+            return self._state(generator) in self._suspended
         frame = self._objects.read_member("PyGenObject", generator, "gi_frame")
         if not frame:
             return False
         if self._in_frame:
-            return self._frame_state(frame) in self._known.states("FRAME_SUSPENDED")
+            return self._frame_state(frame) in self._suspended
         executing, top, instruction = self._objects.read_members(
             "PyFrameObject", frame, "f_executing", "f_stacktop", "f_lasti")
         return not executing and top != 0 and instruction >= 0
@@ -68,10 +85,10 @@ class Generators:
     def is_executing(self, generator: int) -> bool:
         """Whether a generator runs now in some thread; the running code may be that of another one it awaits."""
         if self._in_generator:
-            return self._state(generator) in self._known.states("FRAME_EXECUTING")
+            return self._state(generator) in self._executing
         frame = self._objects.read_member("PyGenObject", generator, "gi_frame")
         if frame and self._in_frame:
-            return self._frame_state(frame) in self._known.states("FRAME_EXECUTING")
+            return self._frame_state(frame) in self._executing
         return bool(frame and self._objects.read_member("PyFrameObject", frame, "f_executing"))
 
     def has_ended(self, generator: int) -> bool:
@@ -93,16 +110,15 @@ class Generators:
     def _has_delegated(self, generator: int, frame: RawFrame) -> bool:
         # as _PyGen_yf: by the state since 3.13, before by the instruction that comes next
         if self._in_generator:
-            delegating = self._known.states("FRAME_SUSPENDED_YIELD_FROM")
-            if delegating:
-                return self._state(generator) in delegating
+            if self._delegating:
+                return self._state(generator) in self._delegating
             start = frame.code + self._layouts["PyCodeObject"].offset("co_code_adaptive")
             opcode, argument = self._memory.read(start + frame.offset + 2, 2)
-            return (self.is_suspended(generator) and opcode in self._known.numbers("RESUME")
+            return (self.is_suspended(generator) and opcode in self._resumes
                     and argument >= _AFTER_YIELD_FROM)
         if frame.offset < 0:
             return False
-        suspended = (self._frame_state(frame.address) in self._known.states("FRAME_SUSPENDED") if self._in_frame
+        suspended = (self._frame_state(frame.address) in self._suspended if self._in_frame
                      else self._objects.read_member("PyFrameObject", frame.address, "f_stacktop") != 0)
         return suspended and self._yields_from(frame.code, frame.offset)
 
