@@ -11,6 +11,7 @@ from __future__ import annotations
 import array
 import contextlib
 import ctypes
+import errno
 import gc
 import importlib
 import json
@@ -30,6 +31,7 @@ _PR_SET_PDEATHSIG = 1
 #: The largest size of the memory of one snapshot, in bytes: a damaged core may ask for anything.
 _MOST_MEMORY = 4 << 30
 _FILES = 3
+_SHORTAGES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOSPC)
 #: Modules that other modules import only when they need them.
 _LATER = ("gdbext.arch.x86_64", "gdbext.cpython.object_state", "gdbext.crash.reader", "gdbext.direct.core",
           "gdbext.holders.proven", "gdbext.render.crash", "gdbext.render.dot", "gdbext.render.tasks",
@@ -76,7 +78,9 @@ def _reap(number: int, frame: FrameType | None) -> None:
 def _receive(requests: socket.socket) -> list[int]:
     """The files of the next message; fewer if there is none."""
     size = array.array("i").itemsize
-    _, ancillary, _, _ = requests.recvmsg(1, socket.CMSG_SPACE(_FILES * size))
+    _, ancillary, flags, _ = requests.recvmsg(1, socket.CMSG_SPACE(_FILES * size))
+    if flags & socket.MSG_CTRUNC:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))  # the launcher shows this line
     files = array.array("i")
     for level, kind, data in ancillary:
         if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
@@ -107,6 +111,10 @@ def _answer(members: dict[str, Any], core: int, file: TextIO) -> None:
     try:
         write_answer(answer_request(Request(**members), f"/proc/self/fd/{core}"), file)
     except Exception as error:
+        if isinstance(error, OSError) and error.errno in _SHORTAGES:  # modules are loaded here too
+            write_answer({"problem": f"the process that reads it needs more: {error.strerror}",
+                          "hint": "see whether memory, descriptors (`ulimit -n`) or room for files have run out"}, file)
+            return
         import traceback
 
         frame = traceback.extract_tb(error.__traceback__)[-1]

@@ -56,6 +56,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     name = "gdbext"
     options: argparse.Namespace | None = None
     try:
+        if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # by `launcher.start`
+            signal.signal(signal.SIGINT, signal.default_int_handler)
         _prepare_streams()
         for number in (signal.SIGTERM, signal.SIGHUP):
             if signal.getsignal(number) is not signal.SIG_IGN:  # nohup ignores SIGHUP

@@ -7,6 +7,7 @@ happen at the same time.
 from __future__ import annotations
 
 import contextlib
+import signal
 import sys
 
 #: Verbs that read one target, and options with which GDB does.
@@ -15,6 +16,9 @@ _VERBS, _BY_GDB = ("report", "dump"), ("--gdb", "--debuginfod")
 
 def main() -> int:
     """Run the verb that the command line names; return the exit status, as `launcher.cli.main` does."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        # while modules are loaded Ctrl-C ends the process at once; `launcher.cli` then has a line for it
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
     verb, *options = sys.argv[1:] or ("",)
     # a closed standard stream is for `launcher.cli` to replace, before anything else is opened
     if (verb in _VERBS and not any(option.startswith(_BY_GDB) for option in options)

@@ -26,7 +26,12 @@ def why_not_traced(pid: int) -> tuple[str, str]:
         return (f"process {pid} is already traced by process {tracer} ({process_name(tracer)})",
                 "a process has one tracer at a time: end that one first")
     owner = (status_field(pid, "Uid") or "").split()
-    if owner and os.geteuid() != 0 and set(owner[:3]) != {str(os.geteuid())}:
+    own = str(os.geteuid())
+    if owner and own != "0" and set(owner[:3]) != {own}:
+        if owner[0] == own:
+            other = next(user for user in owner[1:3] if user != own)
+            return (f"{what}: you started it, but it runs a set-user-ID program with the rights of user {other}",
+                    "run gdbext as root (sudo)")
         return f"{what}: it belongs to user {owner[0]}, you are user {os.geteuid()}", "use sudo, or be that user"
     if not has_capability(CAP_SYS_PTRACE):
         scope = ptrace_scope()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -36,10 +37,16 @@ def test_only_verbs_that_read_one_target_start_the_process(
     assert (server._server is not None) is starts
 
 
+@pytest.fixture
+def core(tmp_path: Path) -> Path:
+    path = tmp_path / "core"
+    path.write_bytes(fake_core.core([(R | W, 0x7000, 4096)], note(NT_PRSTATUS, state(77, 0))))
+    return path
+
+
 @pytest.mark.parametrize("closed", ["0<&-", "1>&-", "2>&-", ""])
-def test_closed_stream_is_not_mistaken_for_that_of_the_process(closed: str, tmp_path: Path) -> None:
-    core, file = tmp_path / "core", tmp_path / "report"
-    core.write_bytes(fake_core.core([(R | W, 0x7000, 4096)], note(NT_PRSTATUS, state(77, 0))))
+def test_closed_stream_is_not_mistaken_for_that_of_the_process(closed: str, core: Path, tmp_path: Path) -> None:
+    file = tmp_path / "report"
     command = f'exec "$@" {closed}'
     made = subprocess.run(["bash", "-c", command, "bash", sys.executable, "-m", "gdbext", "report", str(core),
                            "--no-gdb", "--dot", str(file)], capture_output=True, text=True, check=False,
@@ -48,10 +55,49 @@ def test_closed_stream_is_not_mistaken_for_that_of_the_process(closed: str, tmp_
     assert file.exists() is (closed != "1>&-")
 
 
+#: Starts gdbext, and gets the signal of Ctrl-C when a module is loaded.
+INTERRUPTED = """
+import os, signal, sys
+from gdbext.launcher.start import main
+class Finder:
+    def find_spec(self, name, path, target=None):
+        if name == {name!r}:
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Finder())
+sys.argv = ["gdbext", "report", {core!r}, "--no-gdb"]
+sys.exit(main())
+"""
+
+
+@pytest.mark.parametrize(("module", "status", "line"), [
+    ("gdbext.launcher.snapshots.server", -signal.SIGINT, ""), ("gdbext.launcher.cli", -signal.SIGINT, ""),
+    ("gdbext.launcher.verbs.report", 130, "gdbext: interrupted\n")])
+def test_interrupt_while_modules_are_loaded_shows_no_traceback(module: str, status: int, line: str,
+                                                               core: Path) -> None:
+    made = subprocess.run([sys.executable, "-c", INTERRUPTED.format(name=module, core=str(core))],
+                          capture_output=True, text=True, check=False)
+    assert (made.returncode, made.stdout, made.stderr) == (status, "", line)
+
+
+def test_too_few_descriptors_are_named() -> None:
+    failed = 0
+    with subprocess.Popen(["sleep", "1000"]) as target:
+        try:
+            for count in range(8, 13):
+                made = subprocess.run(
+                    ["bash", "-c", f'ulimit -n {count}; exec "$@"', "bash", sys.executable, "-m", "gdbext", "report",
+                     str(target.pid), "--no-gdb"], capture_output=True, text=True, check=False)
+                if f"(LWP {target.pid})" not in made.stdout:
+                    failed += 1
+                    assert made.returncode == 3
+                    assert "Too many open files" in made.stderr
+        finally:
+            target.kill()
+    assert failed > 1
+
+
 def test_process_that_cannot_start_is_reported_by_the_snapshot(
-        tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    core = tmp_path / "core"
-    core.write_bytes(fake_core.core([(R | W, 0x7000, 4096)], note(NT_PRSTATUS, state(77, 0))))
+        core: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(sys, "executable", "")
     monkeypatch.setattr(sys, "argv", ["gdbext", "report", str(core), "--no-gdb"])
     assert main() == 3

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gdbext.launcher.snapshots.rights import core_is_anothers, process_is_anothers
+from gdbext.launcher.snapshots.rights import core_is_anothers, process_is_anothers, why_not_traced
 from tests.support.fake_core import core, process_information
 
 NOBODY = 65534
@@ -28,6 +28,23 @@ def test_process_with_any_other_user_id_is_anothers(ids: tuple[int, int, int]) -
         assert process.stdout is not None
         process.stdout.readline()
         assert process_is_anothers(process.pid)
+        process.communicate()
+
+
+@as_root
+@pytest.mark.parametrize(("ids", "why"), [
+    ((NOBODY, 0, 0), "you started it, but it runs a set-user-ID program with the rights of user 0"),
+    ((NOBODY, NOBODY, 0), "you started it, but it runs a set-user-ID program with the rights of user 0"),
+    ((0, 0, 0), f"it belongs to user 0, you are user {NOBODY}")])
+def test_refusal_names_the_user_whose_rights_a_process_has(ids: tuple[int, int, int], why: str,
+                                                          monkeypatch: pytest.MonkeyPatch) -> None:
+    code = f"import os, sys; os.setresuid{ids}; print(flush=True); sys.stdin.read()"
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        monkeypatch.setattr(os, "geteuid", lambda: NOBODY)
+        assert why_not_traced(process.pid)[0] == f"process {process.pid} may not be traced: {why}"
+        monkeypatch.undo()
         process.communicate()
 
 
