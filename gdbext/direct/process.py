@@ -23,6 +23,7 @@ from types import MappingProxyType
 from gdbext import arch
 from gdbext.direct.image import ImageMemory
 from gdbext.direct.memory import ProcessMemory
+from gdbext.direct.restarts import is_restarted, may_have_ended
 from gdbext.direct.source_lines import SourceLines, with_frames
 from gdbext.direct.stopping import StoppedThreads
 from gdbext.direct.symbols import LoadedFile
@@ -46,6 +47,8 @@ from gdbext.threads.code import with_symbol
 _MAX_FRAMES = 1000
 #: How often, and in which intervals in seconds, a thread is read that wakes up now and then, and one that seems to run.
 _LOOKS, _LOOKS_AT_RUNNING, _INTERVAL = 4, 20, 0.0005
+#: How long a thread sleeps at least that is not stopped while it sleeps, in seconds.
+_TO_SLEEP = 0.005
 #: How often threads are stopped before the memory is read: a process may begin new ones meanwhile.
 _ROUNDS = 10
 #: How often the image is taken until no thread has run meanwhile, and how long to wait in between, in seconds.
@@ -56,28 +59,24 @@ _CHECKS = 2
 _BELOW, _ABOVE = 128, 1 << 14
 
 
-#: System calls that a stop ends with EINTR, or after a part. Source: Linux man-pages 6.05, signal(7), "Interruption of
-#: system calls and library functions by stop signals"; those of sockets only if the socket has a time-out.
-_ENDED_BY_A_STOP = frozenset((
-    "accept", "accept4", "connect", "epoll_pwait", "epoll_pwait2", "epoll_wait", "io_getevents", "io_pgetevents",
-    "io_uring_enter", "msgrcv", "msgsnd", "pwrite64", "pwritev", "recvfrom", "recvmmsg", "recvmsg", "rt_sigtimedwait",
-    "semop", "semtimedop", "sendfile", "sendmmsg", "sendmsg", "sendto", "splice", "write", "writev"))
-
-
 @record
 class Way:
     """A way to read a process.
 
-    `moving` are the threads that do not sleep long enough, by TID; None for all. Their stacks are read while they sleep
-    or are stopped, and with them the `image`, which are pages at these addresses. If `stop`, these threads are stopped
-    while the image is read, also those that sleep now and then. If `hold`, these threads are stopped until all is read.
-    If threads must not be stopped, they are left out instead.
+    `moving` are the threads that do not sleep long enough, by TID. Their stacks are read while they sleep or are
+    stopped, and with them the `image`, which are pages at these addresses. If `stop`, all are stopped while the image
+    is read, but not in a longer sleep that a stop would end; otherwise only those that never sleep. If `hold`, the
+    moving threads are stopped until all is read, and if `everyone`, other threads too. Those that must not be stopped
+    are left out instead: all that move if stops are not allowed, or else those `ended`, of which a stop has ended a
+    system call, since that must happen once at most.
     """
 
-    moving: frozenset[int] | None = frozenset()
+    moving: frozenset[int] = frozenset()
     image: frozenset[int] = frozenset()
     stop: bool = False
     hold: bool = False
+    everyone: bool = False
+    ended: frozenset[int] = frozenset()
 
 
 @record
@@ -119,6 +118,7 @@ class ProcessTarget(DirectTarget):
         self.pid = pid
         self.architecture = os.uname().machine
         self._cpu = arch.of(self.architecture)
+        self._call_names = self._cpu.system_call_names()
         self._may_stop = may_stop
         self._raw = ProcessMemory(pid)
         self._image = ImageMemory(self._raw)
@@ -131,7 +131,7 @@ class ProcessTarget(DirectTarget):
         # threads that were stopped for registers that /proc does not show, and then slept on
         self._brief_stops: dict[int, _BriefStop] = {}
         # threads that must not be stopped, and do not sleep long enough
-        self._moving = {*(way.moving or ())} if way.hold and not may_stop else set[int]()
+        self._moving = {*(way.ended if may_stop else way.moving)} if way.hold else set[int]()
         # the registers of threads that were stopped for a moment
         self._at_stop: dict[int, Mapping[str, int]] = {}
         # threads that are part of the image
@@ -149,7 +149,6 @@ class ProcessTarget(DirectTarget):
             raise NoTarget(f"there is no process {pid}") from None
         self._now: dict[int, Task] = {}
         self._numbers = dict(enumerate(self._ordered(), 1))
-        self._call_names = self._cpu.system_call_names()
         self._robust_list = arch.system_call_number("get_robust_list")
 
     def _check_machine(self) -> None:
@@ -166,42 +165,40 @@ class ProcessTarget(DirectTarget):
                               "only such programs can be read without GDB")
 
     def _tasks_of(self, way: Way) -> Mapping[int, Task]:
-        if way.hold:
-            return self._settled(way.moving)
-        return self._at_a_stop(way) if way.stop else self._at_one_moment(way)
+        return self._held(way) if way.hold else self._at_one_moment(way)
 
-    def _settled(self, moving: Collection[int] | None) -> Mapping[int, Task]:
-        """Read the threads, and stop those that run, and all that are `moving`."""
+    def _held(self, way: Way) -> Mapping[int, Task]:
+        """Read the threads, and stop those that run, and all that are moving.
+
+        A thread that sleeps in a call that a stop would end is not stopped, except in the last way if it has moved.
+        """
         tasks = _settled_tasks(self.pid)
         for _ in range(_ROUNDS if self._may_stop else 0):
-            wanted = {tid for tid, task in tasks.items() if task.call is None or moving is None or tid in moving}
+            # each of these is a reason, two are needed if a stop would end the call in which the thread sleeps
+            wanted = {tid for tid, task in tasks.items() if task.call is None or
+                      (tid in way.moving) + way.everyone > self._would_end(task)} - way.ended
             if wanted <= set(self.stopped.current):
                 break
-            self.stopped.stop(wanted)
+            self._stop(wanted)
             # also the threads that began meanwhile: one that nobody knows may end a wait, and be gone at the end
             tasks = _settled_tasks(self.pid)
         return tasks
 
-    def _at_a_stop(self, way: Way) -> Mapping[int, Task]:
-        """Read the threads, and take the image while those that move are stopped."""
-        with self.stopped:
-            tasks = self._settled(way.moving)
-            moving = set(self.stopped.current)
-            self._stop_running(moving)
-            if self._take_image(tasks, moving, way.image):
-                self.imaged = frozenset(moving)
-            else:
-                self._at_stop.clear()
-                self._image.drop()
-        return tasks
+    def _stop(self, threads: Collection[int]) -> Mapping[int, Mapping[str, int]]:
+        """Stop threads; return the registers of those that are stopped now."""
+        found = {}
+        for tid in self.stopped.stop(threads) if threads else ():
+            found[tid] = self._cpu.user_registers(self.stopped.registers(tid))
+            if may_have_ended(self._cpu.system_call(found[tid]), self._proc.link):
+                self.stopped.ended.add(tid)
+        return found
 
     def _at_one_moment(self, way: Way) -> Mapping[int, Task]:
         """Read the threads, and take the image when those that move sleep or are stopped."""
         tasks = _settled_tasks(self.pid, looks=_LOOKS_AT_RUNNING)
-        # a stop would end some system calls of a thread that sleeps now and then
         always_running = {tid for tid, task in tasks.items() if task.call is None}
         runs = read_runs(self.pid, tasks)
-        moved = {*(way.moving or ()), *(tid for tid, task in tasks.items() if runs.get(tid) != task.runs)}
+        moved = {*way.moving, *(tid for tid, task in tasks.items() if runs.get(tid) != task.runs)}
         for attempt in range(_IMAGES):
             if attempt and tasks.keys() != self._listed():
                 tasks = read_tasks(self.pid)
@@ -212,7 +209,8 @@ class ProcessTarget(DirectTarget):
                 tasks.update(read_tasks(self.pid, moving))
                 always_running = {tid for tid in always_running if tid in tasks and tasks[tid].call is None}
                 if self._may_stop:
-                    self._stop_running(always_running)
+                    wanted = self._not_asleep(tasks, moving) if way.stop else always_running
+                    self._at_stop.update(self._stop(wanted - way.ended - self.stopped.ended))
                 # what a thread changes until it is stopped contradicts what was read before
                 tasks.update(read_tasks(self.pid, moving - self._at_stop.keys()))
                 if not self._may_stop and attempt >= _IMAGES // 2:
@@ -226,9 +224,12 @@ class ProcessTarget(DirectTarget):
             time.sleep(_BETWEEN)
         return tasks
 
-    def _stop_running(self, running: Collection[int]) -> None:
-        for tid in self.stopped.stop(running) if running else ():
-            self._at_stop[tid] = self._cpu.user_registers(self.stopped.registers(tid))
+    def _not_asleep(self, tasks: Mapping[int, Task], threads: Collection[int]) -> set[int]:
+        """Those threads that may be stopped for a moment: all but those that now sleep in a call that it would end."""
+        asleep = {tid for tid in threads if self._would_end(tasks[tid])}
+        if asleep:
+            time.sleep(_TO_SLEEP)
+        return {*threads} - {tid for tid in asleep if self._have_slept(tasks, (tid,))}
 
     def _take_image(self, tasks: Mapping[int, Task], moving: set[int], pages: Collection[int]) -> bool:
         """Take the image; return whether no thread has begun, ended or run meanwhile."""
@@ -312,12 +313,16 @@ class ProcessTarget(DirectTarget):
         known = self._at_stop.get(thread.lwp)
         if known:
             return dict(known)
-        if not self._may_stop:
-            runs = self.tasks[thread.lwp].call is None
-            raise ThreadUnavailable("the thread runs" if runs else "/proc does not show all registers of the thread")
+        task = self.tasks[thread.lwp]
+        if not self._may_stop or task.tid in self._moving:
+            raise ThreadUnavailable("the thread runs" if task.call is None or task.tid in self._moving else
+                                    "/proc does not show all registers of the thread")
         if thread.lwp in self.stopped.current:
             found = self._cpu.user_registers(self.stopped.registers(thread.lwp))
         else:
+            if self._would_end(task):
+                raise ThreadUnavailable("a stop would end the thread's system call, and /proc does not show all "
+                                        "registers")
             self._stop_briefly((thread.lwp,))
             found = dict(self._at_stop.get(thread.lwp, ()))
         if not found:
@@ -332,12 +337,12 @@ class ProcessTarget(DirectTarget):
         # a stop is one sleep more, and also another thread's turn may be one run more
         sleeps, runs = read_switches(self.pid, threads), read_runs(self.pid, threads)
         try:
-            stopped = self.stopped.stop(threads)
+            stopped = self._stop(threads)
             now = read_switches(self.pid, stopped)
-            for tid in stopped:
+            for tid, found in stopped.items():
                 task, before, after = self.tasks[tid], sleeps.get(tid), now.get(tid)
                 self._image.ignore(*self.stopped.kernel_area(tid))
-                found = self._at_stop[tid] = self._cpu.user_registers(self.stopped.registers(tid))
+                self._at_stop[tid] = found
                 slept = (task.call is not None and task.runs is not None and runs.get(tid) == task.runs
                          and before is not None and after is not None and after - before <= 1
                          and all(found.get(name) == value
@@ -400,7 +405,8 @@ class ProcessTarget(DirectTarget):
 
     def _would_end(self, task: Task) -> bool:
         """Whether a stop would end the system call in which a thread sleeps."""
-        return task.call is not None and self._call_names.get(task.call.number) in _ENDED_BY_A_STOP
+        return task.call is not None and task.call.number >= 0 and not is_restarted(
+            self._call_names.get(task.call.number), task.call.arguments, self._proc.link)
 
     # -- what has changed ----------------------------------------------------------------------------------------
 

@@ -111,6 +111,8 @@ class StoppedThreads:
         self.seconds = 0.0
         #: The threads that were stopped at some time.
         self.ever: set[int] = set()
+        #: The threads of which a stop may have ended a system call. The caller adds them.
+        self.ended: set[int] = set()
 
     def stop(self, threads: Iterable[int]) -> set[int]:
         """Stop threads by their TIDs; those that are stopped remain so.

@@ -6,7 +6,7 @@ import contextlib
 import gc
 import math
 import time
-from collections.abc import Collection, Iterable, Iterator, Set
+from collections.abc import Collection, Iterable, Iterator, Sequence, Set
 from dataclasses import replace
 
 from gdbext.direct.process import Changes, ProcessTarget, Way
@@ -19,8 +19,8 @@ from gdbext.model import Report
 from gdbext.model.kinds import FILE_LOCK, GIL
 from gdbext.snapshot import take_snapshot
 
-#: How often the process is read in each way until nothing has changed meanwhile.
-_WITHOUT_IMAGE, _WITH_IMAGE, _STOPPED, _HELD = 1, 3, 2, 3
+#: How often the process is read with an image before threads that sleep now and then are stopped.
+_WITH_IMAGE = 3
 #: How long each attempt may take at least, in seconds.
 _LEAST = 0.2
 
@@ -31,7 +31,8 @@ def read_unmoved(pid: int, may_stop: bool = True, object_names: bool = True, sec
 
     The pages that changed meanwhile are then read at one moment when the threads that run sleep, or are stopped if they
     never do; all pages are if these threads have to do with locks that others wait for. If that fails, these threads
-    are stopped while the pages are read, then until all is read, and at last all threads are. If threads must not be
+    are stopped while the pages are read, then until all is read, and at last all threads are. No thread that sleeps is
+    stopped in a system call that a stop would end, and of no thread a stop ends more than one. If threads must not be
     stopped, those that run are unreadable.
 
     :param may_stop: whether threads may be stopped for a moment.
@@ -46,7 +47,7 @@ def read_unmoved(pid: int, may_stop: bool = True, object_names: bool = True, sec
     moving, pages, stops = set[int](), set[int](), list[StoppedThreads]()
     lines, known_code = SourceLines(), KnownCode()
     end = time.monotonic() + seconds
-    for way in _ways(moving, pages, may_stop):
+    for way in _ways(moving, pages, stops, may_stop):
         left = max(end - time.monotonic(), _LEAST)
         budget = Budget(min(left, max(max_pause - _total(stops), _LEAST)) if way.hold else left)
         target = ProcessTarget(pid, may_stop, way, lines)
@@ -54,7 +55,7 @@ def read_unmoved(pid: int, may_stop: bool = True, object_names: bool = True, sec
         with contextlib.closing(target), target.stopped, budget:
             if (way.image or way.stop) and not target.has_image:
                 continue
-            known_code.postpones = way.hold and way.moving is not None
+            known_code.postpones = way.hold and not way.everyone
             try:
                 snapshot = take_snapshot(target, object_names, budget, known_code)
             except ThreadUnavailable:  # all of them run
@@ -89,18 +90,19 @@ def _total(stops: Iterable[StoppedThreads]) -> float:
     return sum(stop.seconds for stop in stops)
 
 
-def _ways(moving: set[int], pages: set[int], may_stop: bool) -> Iterator[Way]:
-    """The ways to read a process, one after the other; both sets grow meanwhile."""
-    for _ in range(_WITHOUT_IMAGE):
-        yield Way()
+def _ways(moving: set[int], pages: set[int], stops: Sequence[StoppedThreads], may_stop: bool) -> Iterator[Way]:
+    """The ways to read a process, one after the other; the collections grow meanwhile."""
+    def way(image: Iterable[int] = (), **how: bool) -> Way:
+        ended = frozenset().union(*(stop.ended for stop in stops))
+        return Way(frozenset(moving), frozenset(image), ended=ended, **how)
+
+    yield way()
     for _ in range(_WITH_IMAGE):
-        yield Way(frozenset(moving), frozenset(pages))
-    for _ in range(_STOPPED if may_stop else 0):
-        yield Way(frozenset(moving), frozenset(pages), stop=True)
-    for _ in range(_HELD):
-        yield Way(frozenset(moving), hold=True)
+        yield way(pages)
     if may_stop:
-        yield Way(None, hold=True)
+        yield way(pages, stop=True)
+    yield way(hold=True)
+    yield way(hold=True, everyone=True)
 
 
 def _take_part(report: Report, tids: Collection[int]) -> bool:

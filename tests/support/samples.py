@@ -62,6 +62,7 @@ _BUILDS = {
     "abba": ("abba.c", (*_COMMON, "-g"), False),
     "abba-stripped": ("abba.c", _COMMON, True),
     "busy": ("busy.c", (*_COMMON, "-g"), False),
+    "ended_calls": ("ended_calls.c", (*_COMMON, "-g", "-O0", "-fno-omit-frame-pointer"), False),
     "gather": ("gather.c", (*_COMMON, "-g"), False),
     "gather-stripped": ("gather.c", _COMMON, True),
     "impostor": ("impostor.c", (*_COMMON, "-rdynamic"), True),
