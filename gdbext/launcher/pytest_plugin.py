@@ -17,6 +17,8 @@ from typing import Any
 import pytest
 
 _PLUGIN = "gdbext-deadlines"
+#: How often the process beside the session interrupts a test, as `deadlines.INTERRUPTS`.
+_INTERRUPTS = 2
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -129,25 +131,27 @@ class _Deadlines:
         try:
             made = yield
         except KeyboardInterrupt as error:
-            if self._deadline is None or time.monotonic() < self._deadline or not self._collect(True):
+            if self._deadline is None or time.monotonic() < self._deadline or not self._collect(1):
                 raise
             raise self._failure() from error
         except BaseException:
             # the test has failed by itself; the report is added
             if self._deadline is not None and time.monotonic() >= self._deadline:
-                self._collect(False)
+                self._collect(0)
             raise
-        if self._deadline is not None and time.monotonic() >= self._deadline and self._collect(False):
+        if self._deadline is not None and time.monotonic() >= self._deadline and self._collect(0):
             raise self._failure()
         return made
 
     def _failure(self) -> BaseException:
         return pytest.fail.Exception(f"the test took longer than {self._seconds:g} s (gdbext)", pytrace=True)
 
-    def _collect(self, was_interrupted: bool) -> bool:
-        """Take over the report of the test; whether there is one."""
+    def _collect(self, interrupts: int) -> bool:
+        """Take over the report of the test; whether there is one.
+
+        :param interrupts: how often the test has been interrupted already.
+        """
         self._deadline = None
-        interrupted = was_interrupted
         self._send({"end": self._number, "wait": True})
         line = ""
         while True:
@@ -155,13 +159,13 @@ class _Deadlines:
                 if not line and self._process is not None and self._process.stdout is not None:
                     line = self._process.stdout.readline()
                 answer = json.loads(line or "{}")
-                if answer.get("interrupted") and not interrupted:
-                    time.sleep(1.0)  # the signal is on its way
+                if answer.get("interrupts", 0) > interrupts:
+                    time.sleep(1.0)  # a signal may be on its way, if the test has not handled it
                 break
             except KeyboardInterrupt:
-                if interrupted:
+                interrupts += 1
+                if interrupts > _INTERRUPTS:
                     raise
-                interrupted = True
         if answer.get("text") is None:
             return False
         page = f"the page is {answer['page']}\n" if answer["page"] else ""

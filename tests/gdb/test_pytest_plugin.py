@@ -56,7 +56,8 @@ def hung(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
 
 def test_tests_beyond_their_limit_fail_and_the_session_goes_on(hung: tuple[str, Path]) -> None:
     assert outcomes(hung[0]) == {
-        "test_passes": "PASSED", "test_deadlock": "FAILED", "test_child": "FAILED", "test_ends_late": "FAILED",
+        "test_passes": "PASSED", "test_deadlock": "FAILED", "test_child": "FAILED",
+        "test_blocked_loop": "FAILED", "test_ends_late": "FAILED",
         "test_without_limit": "PASSED", "test_passes_after_the_others": "PASSED"}
     assert "Failed: the test took longer than 1.5 s (gdbext)" in hung[0]
     assert "Failed: the test took longer than 2 s (gdbext)" in hung[0]
@@ -71,14 +72,15 @@ def test_report_is_in_the_section_of_the_test(hung: tuple[str, Path]) -> None:
 
 
 def test_report_has_the_child_of_the_test(hung: tuple[str, Path]) -> None:
-    section = hung[0].partition("___ test_child ___")[2].partition("___ test_ends_late ___")[0]
+    section = hung[0].partition("___ test_child ___")[2].partition("___ test_blocked_loop ___")[0]
     assert "waits for its child" in section or "waits for child" in section, section
     assert "threading.Lock" in section
 
 
 def test_each_report_is_a_page(hung: tuple[str, Path]) -> None:
     names = sorted(re.sub(r"-\d+\.html$", "", path.name) for path in hung[1].iterdir())
-    assert names == [f"hung_tests.py-{name}" for name in ("test_child", "test_deadlock", "test_ends_late")]
+    failed = ("test_blocked_loop", "test_child", "test_deadlock", "test_ends_late")
+    assert names == [f"hung_tests.py-{name}" for name in failed]
     page = next(hung[1].glob("*deadlock*"))
     assert "DEADLOCK" in page.read_text()
     assert page.stat().st_mode & 0o777 == 0o600

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import ctypes
+import socket
 import subprocess
 import sys
 import threading
@@ -35,6 +37,18 @@ def test_deadlock() -> None:
 def test_child() -> None:
     subprocess.run([sys.executable, "-c", "import threading; x = threading.Lock(); x.acquire(); x.acquire()"],
                    check=False)
+
+
+def test_blocked_loop() -> None:
+    """asyncio.Runner catches the first SIGINT, and its loop never runs the cancellation."""
+    async def block() -> None:
+        with socket.socket() as server:
+            server.bind(("127.0.0.1", 0))
+            server.listen(1)
+            with socket.create_connection(server.getsockname()) as client:
+                client.recv(1)
+
+    asyncio.run(block())
 
 
 def test_ends_late() -> None:

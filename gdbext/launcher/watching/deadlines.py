@@ -25,20 +25,21 @@ from gdbext.launcher.snapshots.snapshot import Options
 from gdbext.launcher.watching.tree_report import members, report_tree, send, write_page
 from gdbext.render.escape import as_text, cleaned, concatenated, json_line, printable
 
-#: How long a test may take to end after the report, in seconds; then the report goes to standard error.
-_GRACE = 5.0
+#: How often a test is interrupted after the report, and how long it may take to end each time, in seconds. Then the
+#: report goes to standard error. asyncio.Runner makes the first SIGINT a cancellation, which a blocked loop never runs.
+INTERRUPTS, _GRACE = 2, 2.5
 _PIECE = 1 << 16
 
 
 class Answer(NamedTuple):
     """What happened at a deadline.
 
-    `text` is None if there was no report. `page` is the path of the page. `interrupted` says whether SIGINT was sent.
+    `text` is None if there was no report. `page` is the path of the page. `interrupts` says how often SIGINT was sent.
     """
 
     text: str | None = None
     page: str | None = None
-    interrupted: bool = False
+    interrupts: int = 0
 
 
 def main(pid: int, folder: str | None, ends: bool) -> None:
@@ -81,8 +82,7 @@ class _Watcher:
                 self._deadline = None
                 self._report()
             elif self._print_at is not None and now >= self._print_at:
-                self._print_at = None
-                self._print()
+                self._interrupt_or_print()
             if self._wants_answer:
                 self._wants_answer = False
                 self._write_answer()
@@ -133,10 +133,17 @@ class _Watcher:
             self._print()
             send(signal.SIGKILL, processes.items())
             return
+        self._interrupt_or_print()
+
+    def _interrupt_or_print(self) -> None:
+        if self._answer.interrupts == INTERRUPTS:
+            self._print_at = None
+            self._print()
+            return
         # the main thread raises KeyboardInterrupt, unless native code keeps it from that
         with contextlib.suppress(OSError):
             os.kill(self._pid, signal.SIGINT)
-        self._answer = self._answer._replace(interrupted=True)
+        self._answer = self._answer._replace(interrupts=self._answer.interrupts + 1)
         self._print_at = time.monotonic() + _GRACE
 
     def _print(self) -> None:
