@@ -10,6 +10,9 @@ import functools
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
+#: Mistakes of gdbext, which must not prevent the rest of a report.
+INTERNAL = (AssertionError, AttributeError, ArithmeticError, LookupError, TypeError, ValueError, RecursionError)
+
 
 class GdbextError(Exception):
     """Base of all errors that a user may see. `hint` says what to do next."""

@@ -8,7 +8,7 @@ last, and only those that the report shows.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import cast
 
@@ -45,7 +45,7 @@ from gdbext.threads.code import read_code
 from gdbext.threads.findings import Findings
 from gdbext.threads.gone import GoneOwners
 from gdbext.threads.interrupted import restore_interrupted
-from gdbext.threads.python_side import TargetWithTypes, read_python_side
+from gdbext.threads.python_side import PythonSide, TargetWithTypes, read_python_side
 from gdbext.threads.restarted import find_restarted_waits
 from gdbext.threads.site import Sites
 from gdbext.threads.threads import SeenThread, read_threads
@@ -81,11 +81,15 @@ def take_snapshot(target: TargetWithTypes, object_names: bool = True, budget: Bu
         unknown = because("libraries-unlisted") if code.unlisted is not None else library.why
         findings.problem("C library", "not applicable", because("locks-not-decoded", why=unknown))
     sites = Sites(memory, code, library.modules)
-    threads = restore_interrupted(target, code, read_threads(target, library.layouts, findings), findings)
-    if library.layouts is not None:
-        threads = find_restarted_waits(memory, library.layouts, code, threads, sites)
+    read = read_threads(target, library.layouts, findings)
+    threads = restored = findings.guard(
+        "signal handlers", lambda: restore_interrupted(target, code, read, findings), read)
+    if (layouts := library.layouts) is not None:
+        threads = findings.guard("restarted system calls", lambda: find_restarted_waits(
+            memory, layouts, code, restored, sites), restored)
     gone = GoneOwners(target, library.layouts, threads)
-    python = read_python_side(target, code, threads, gone, findings)
+    python = findings.guard("Python", lambda: read_python_side(target, code, threads, gone, findings),
+                            PythonSide(memory, code, findings, (), {}, ()))
     context = read_context(target, code, library, threads, sites, python, findings, object_names)
     waits = find_waits(context)
     return Snapshot(context, waits, find_locks(context, waits, gone, known_code or KnownCode()))
@@ -115,6 +119,11 @@ class Snapshot:
         return self._findings.incomplete or (None if self._findings.spent is None else GdbextError(
             "the snapshot was cut short before all was read", "give it more time: --max-pause SECONDS or --timeout "
             "SECONDS, in GDB `set gdbext max-pause SECONDS`"))
+
+    @property
+    def mistakes(self) -> Sequence[Exception]:
+        """The exceptions of stages that have failed because of a mistake of gdbext."""
+        return self._findings.mistakes
 
     @property
     def unlisted(self) -> str | None:
@@ -161,15 +170,17 @@ class Snapshot:
         seen = self._threads[number]
         if seen.unavailable is not None:
             return MixedStack()
-        if limits is not None:
-            return self._mixed.with_variables(
-                seen, self._python.thread(number), self._python.stack(seen), self._target.memory,
-                lambda index: [Local(*each) for each in self._target.variables(seen.ref, index)], limits)
+        python, guard = self._python, self._findings.guard
         known = self._stacks.get(number)
         if known is None:
-            known = self._stacks[number] = self._mixed.stack(
-                seen, self._python.thread(number), self._python.stack(seen))
-        return known
+            known = self._stacks[number] = guard("stacks", lambda: self._mixed.stack(
+                seen, python.thread(number), python.stack(seen)), MixedStack())
+        if limits is None:
+            return known
+        return guard("values of variables", lambda: self._mixed.with_variables(
+            seen, python.thread(number), python.stack(seen), self._target.memory,
+            lambda index: [Local(*each) for each in self._target.variables(seen.ref, index)], limits), known,
+            doubt=False)
 
     def crash(self, report: Report) -> Crash:
         """Find out why a thread died.
@@ -184,13 +195,15 @@ class Snapshot:
 
     def tasks(self) -> AsyncioTasks:
         """Event loops and tasks of asyncio. A report made afterwards includes what could not be read of them."""
-        return find_tasks(self._target.memory, self._python.pythons, self._python.number_of_tstate,
-                          self._python.asyncio, self._findings)
+        return self._findings.guard("asyncio", lambda: find_tasks(
+            self._target.memory, self._python.pythons, self._python.number_of_tstate, self._python.asyncio,
+            self._findings), AsyncioTasks())
 
     @functools.cached_property
     def greenlets(self) -> tuple[Greenlet, ...]:
         """The greenlets of the package `greenlet`. A report made afterwards includes what could not be read of them."""
-        return find_greenlet_waits(self._context, find_greenlets(self._python, self._findings))
+        return self._findings.guard("greenlets", lambda: find_greenlet_waits(
+            self._context, find_greenlets(self._python, self._findings)), ())
 
     def judged_report(self, stacks: Callable[[Thread], bool]) -> Report:
         """Make the report with all that its verdict rests on: tasks, greenlets, stacks where no lock explains it.
@@ -203,12 +216,27 @@ class Snapshot:
                        task_cycles=find_task_cycles(asyncio.tasks), greenlets=greenlets,
                        greenlet_cycles=find_greenlet_cycles(greenlets))
 
-    def with_parts_again(self, before: Report, after: Report) -> Report:
-        """A report whose native frames have got other names, with the parts that follow from these names.
+    def with_lines(self, report: Report, add_lines: Callable[[Report], Report]) -> Report:
+        """A report of this snapshot with source lines, and the parts that follow from the names found with them."""
+        return self._extended("source lines", report, lambda: self._with_parts_again(report, add_lines(report)))
 
-        :param before: a report of this snapshot.
-        :param after: the same report with new names.
-        """
+    def with_crash(self, report: Report) -> Report:
+        """A report of this snapshot of a core, with the reason of the crash if there was one."""
+        def read() -> Report:
+            try:
+                return replace(report, crash=self.crash(report))
+            except GdbextError:  # no thread crashed
+                return report
+
+        return self._extended("crash", report, read)
+
+    def _extended(self, stage: str, report: Report, read: Callable[[], Report]) -> Report:
+        """The report with the result of a late stage, or with the problem if that fails."""
+        known = len(self._findings.problems)
+        made = self._findings.guard(stage, read, report, doubt=False)
+        return replace(made, problems=(*made.problems, *self._findings.problems[known:]))
+
+    def _with_parts_again(self, before: Report, after: Report) -> Report:
         known: dict[int, tuple[Part, ...]] = {}  # threads may share a stack
         threads = []
         for old, new in zip(before.threads, after.threads):
@@ -248,9 +276,13 @@ class Snapshot:
         info = TargetInfo(target.kind, target.pid, target.executable, target.architecture, self._library.name,
                           origin.command_line, origin.host, origin.time, None, *(target.core_kept() or (None, None)))
         waiters = {gil.id: [waiter.thread for waiter in gil.waiters] for gil in self.gils()}
-        return Report(info, self._python.runtimes(waiters), tuple(threads), tuple(locks.values()), deadlocks,
-                      (*self._findings.problems, *not_interleaved), (*self._findings.notes, *self._ended_children),
-                      self._doubts.why_no_verdict() or (None if deadlocks else self._doubts.why_unknown_holders()))
+        guard = self._findings.guard
+        ended = guard("ended child processes", lambda: self._ended_children, (), doubt=False)
+        runtimes = guard("runtimes", lambda: self._python.runtimes(waiters), ())
+        unknown = None if deadlocks else guard("holders", self._doubts.why_unknown_holders, None)
+        return Report(info, runtimes, tuple(threads), tuple(locks.values()), deadlocks,
+                      (*self._findings.problems, *not_interleaved), (*self._findings.notes, *ended),
+                      self._doubts.why_no_verdict() or unknown)
 
     @functools.cached_property
     def _ended_children(self) -> tuple[Reason, ...]:
@@ -280,7 +312,8 @@ class Snapshot:
         found = find_deadlocks(threads, locks.values())
         if found:
             return found
-        standstill = prove_standstill(threads, locks, self._context.threads.first, self._doubts)
+        standstill = self._findings.guard("standstill", lambda: prove_standstill(
+            threads, locks, self._context.threads.first, self._doubts), None)
         return () if standstill is None else (standstill,)
 
     @functools.cached_property

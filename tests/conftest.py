@@ -10,13 +10,19 @@ from typing import Any
 
 import pytest
 
+from gdbext.errors import GdbextError
+from gdbext.threads import findings
 from tests.support import gdb_session, interpreters
 
 pytest.register_assert_rewrite("tests.support.report")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make a folder in which the workers of pytest-xdist share what they found out about this machine."""
+    """Make a folder in which the workers of pytest-xdist share what they found out about this machine.
+
+    A mistake in a stage of a snapshot becomes a problem of the report for users. Here it fails the test.
+    """
+    findings.GUARDED = (GdbextError,)
     config.addinivalue_line("markers", "slow: takes seconds of processor time, so a short run leaves it out")
     if interpreters.SHARED not in os.environ:
         folder = os.environ[interpreters.SHARED] = tempfile.mkdtemp(prefix="gdbext-tests-")

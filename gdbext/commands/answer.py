@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TextIO
 
 from gdbext.errors import GdbextError
-from gdbext.model import Problem, Report
+from gdbext.model import Report
 from gdbext.model.reasons import because
 from gdbext.narrate.reasons import explain
 from gdbext.narrate.verdict import sentence
@@ -24,32 +24,14 @@ from gdbext.render.source import SourceFiles
 from gdbext.render.source_access import EVERYBODY, SourceAccess, User
 from gdbext.render.style import Style
 from gdbext.render.text import TextRenderer
-from gdbext.snapshot import Snapshot
 from gdbext.verdict.judge import verdict_of
 
 if TYPE_CHECKING:
     from gdbext.elf.core_file import CoreFile
 
-#: Mistakes of gdbext, which must not prevent the rest of a report.
-INTERNAL = (AssertionError, AttributeError, ArithmeticError, LookupError, TypeError, ValueError, RecursionError)
 _PARTS = ("runtimes", "threads", "locks", "deadlocks", "tasks", "greenlets", "crash", "problems")
 #: How many characters of a source line the answer has.
 _SOURCE_LINE = 1_000
-
-
-def with_crash(snapshot: Snapshot, report: Report, errors: tuple[type[Exception], ...] = ()) -> Report:
-    """Add to the report of a core why it crashed, if it did.
-
-    :param errors: what a failure of the debugger raises, besides `INTERNAL`.
-    """
-    caught: tuple[type[Exception], ...] = (*errors, *INTERNAL)
-    try:
-        return replace(report, crash=snapshot.crash(report))
-    except GdbextError:  # no thread crashed
-        return report
-    except caught as error:
-        problem = Problem("crash", "unreadable", because("text", text=f"{type(error).__name__}: {error}"))
-        return replace(report, problems=(*report.problems, problem))
 
 
 def withhold_values(report: Report) -> Report:

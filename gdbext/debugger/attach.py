@@ -9,15 +9,13 @@ import re
 
 import gdb
 
-from gdbext.commands.answer import INTERNAL
 from gdbext.debugger.batch import end_gdb
 from gdbext.debugger.before_pause import before_pause, read_sleeping_threads
 from gdbext.debugger.console import execute, interrupts_blocked, quoted, silenced
-from gdbext.debugger.one_snapshot import with_crash
 from gdbext.debugger.output import write, write_error
 from gdbext.debugger.settings import settings
 from gdbext.debugger.target import session
-from gdbext.errors import GdbextError
+from gdbext.errors import INTERNAL, GdbextError
 from gdbext.narrate import verdict
 from gdbext.narrate.greeting import greeting
 from gdbext.narrate.names import Facts
@@ -76,7 +74,7 @@ def _greet(name: str) -> None:
             snapshot = take_snapshot(target, settings().object_names, target.budget, target.known_code)
             report = snapshot.judged_report(lambda thread: False)
             if target.kind == "core":
-                report = with_crash(snapshot, report)
+                report = snapshot.with_crash(report)
         facts = Facts(report)
         tone = verdict.tone(facts.verdict)
         words = (verdict.verdict_title(facts.verdict), ": ", *verdict.sentence(facts))

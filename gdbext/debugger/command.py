@@ -103,6 +103,8 @@ class GdbCommand(gdb.Command):
             write_private(os.path.expanduser(path), content)
         _write(text)
         _fail_if_found(result, arguments)
+        if snapshot.mistakes and gdb.parameter("python print-stack") == "full":
+            raise snapshot.mistakes[0]  # GDB prints its traceback
         if snapshot.incomplete is not None:
             raise snapshot.incomplete
 

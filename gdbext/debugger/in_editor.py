@@ -66,8 +66,4 @@ def _report() -> Report:
     with session() as target:
         snapshot = take_snapshot(target, budget=target.budget, known_code=target.known_code)
         report = snapshot.judged_report(lambda thread: False)
-        if target.kind != "core":
-            return report
-        from gdbext.debugger.one_snapshot import with_crash  # what it imports is not needed otherwise
-
-        return with_crash(snapshot, report)
+        return snapshot.with_crash(report) if target.kind == "core" else report

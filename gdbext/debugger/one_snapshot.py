@@ -32,13 +32,13 @@ from gdbext.debugger.prefetch import Prefetch
 from gdbext.debugger.settings import Settings
 from gdbext.debugger.source import source_files
 from gdbext.debugger.target import GdbTarget
-from gdbext.errors import GdbextError
+from gdbext.errors import INTERNAL, GdbextError
 from gdbext.inferior.budget import Budget
 from gdbext.model import Report
 from gdbext.record import compile_records, record
 from gdbext.render.escape import printable
 from gdbext.render.style import Style
-from gdbext.snapshot import Snapshot, take_snapshot
+from gdbext.snapshot import take_snapshot
 
 #: prctl(2): the signal that a process gets when its parent ends. Source: Linux 6.1 include/uapi/linux/prctl.h.
 _PR_SET_PDEATHSIG = 1
@@ -130,7 +130,7 @@ def _answer(request: Request, send: _Send) -> None:
         send({"problem": printable(str(error)), "hint": error.hint})
     except gdb.error as error:
         send({"problem": f"GDB says: {printable(str(error))}", "hint": ""})
-    except answer.INTERNAL as error:
+    except INTERNAL as error:
         send({"problem": f"internal error: {type(error).__name__}: {printable(str(error))}",
               "hint": "please report it"})
 
@@ -158,7 +158,7 @@ def _take(request: Request, seconds: float) -> tuple[GdbTarget, Report, GdbextEr
         # the stacks of all threads, since the document has them and equal ones are grouped
         report = snapshot.judged_report(lambda thread: True)
         if target.kind == "core":
-            report = with_crash(snapshot, report)
+            report = snapshot.with_crash(report)
     return target, report, snapshot.incomplete
 
 
@@ -191,11 +191,6 @@ def _take_attached(request: Request, pid: int, send: _Send) -> tuple[GdbTarget, 
         send({"detached": detached})
     info = replace(report.target, paused=round(detached - attached + request.paused_before, 3))
     return target, replace(report, target=info), incomplete
-
-
-def with_crash(snapshot: Snapshot, report: Report) -> Report:
-    """Add to the report of a core why it crashed, if it did."""
-    return answer.with_crash(snapshot, report, (gdb.error,))
 
 
 def _reply(request: Request, target: GdbTarget, report: Report, incomplete: GdbextError | None) -> dict[str, Any]:

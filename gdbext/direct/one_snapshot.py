@@ -6,10 +6,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from gdbext.commands.answer import INTERNAL, answer, source_of_core, source_of_process, with_crash, withhold_values
+from gdbext.commands.answer import answer, source_of_core, source_of_process, withhold_values
 from gdbext.direct.source_lines import Row, SourceLines
 from gdbext.direct.unmoved import read_unmoved
-from gdbext.errors import GdbextError
+from gdbext.errors import INTERNAL, GdbextError
 from gdbext.inferior.budget import Budget
 from gdbext.model import Problem, Report
 from gdbext.model.reasons import because
@@ -82,7 +82,7 @@ def _of_core(request: Request, core: str) -> dict[str, Any]:
     target = CoreTarget(core, request.executable, request.places, lines, request.sysroot)
     with Budget(request.seconds) as budget:
         snapshot = take_snapshot(target, request.object_names, budget)
-        report = with_crash(snapshot, snapshot.judged_report(lambda thread: True))
+        report = snapshot.with_crash(snapshot.judged_report(lambda thread: True))
     left_out = target.left_out()
     needed = left_out - NOT_MORE - set(request.dispensable) - _not_of_the_cause(report)
     # GDB, which is slower, would not read more

@@ -72,7 +72,7 @@ def read_unmoved(pid: int, may_stop: bool = True, object_names: bool = True, sec
             is_apart = (not target.is_whole and _take_part(report, target.imaged & changes.ran)
                         or _wait_for_files(report, target.imaged))
         if not changes.moved and not changes.pages and not is_apart:
-            report = snapshot.with_parts_again(report, target.add_lines(report))
+            report = snapshot.with_lines(report, target.add_lines)
             # a stop of less than a millisecond is a stop, too
             paused = math.ceil(_total(stops) * 1000) / 1000
             report = replace(report, target=replace(report.target, paused=paused))

@@ -41,7 +41,9 @@ def find_locks(context: Context, waits: Mapping[int, SeenWait], gone: GoneOwners
     waiters: dict[str, list[Waiter]] = {}
     # many threads have the same value for their lock
     by_id: dict[str, dict[int, SeenLock]] = {}
-    for lock in [*context.parked.held, *read_robust_mutexes(context)]:
+    guard = context.findings.guard
+    for lock in [*guard("critical sections", lambda: context.parked.held, ()),
+                 *guard("robust mutexes", lambda: read_robust_mutexes(context), [])]:
         by_id.setdefault(lock.id, {})[id(lock)] = lock
     for number, wait in waits.items():
         if wait.lock is not None:
@@ -67,5 +69,6 @@ def _with_name_of_object(seen: SeenLock, lock: Lock, context: Context) -> Lock:
         return lock
     at, kind = seen.guards
     threads = [*(waiter.thread for waiter in lock.waiters[:_MAX_NAMING]), *(holder.thread for holder in lock.holders)]
-    name = context.python_locks.find_name(at, threads)
+    name = context.findings.guard("names of objects", lambda: context.python_locks.find_name(at, threads), None,
+                                  doubt=False)
     return lock if name is None else replace(lock, name=f"{name} ({kind})")

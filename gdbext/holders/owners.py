@@ -140,8 +140,11 @@ WAYS: tuple[Way, ...] = (by_machine_code, named, recorded_tid, recorded_descript
 def find_holders(lock: SeenLock, waiters: Sequence[Waiter], context: HolderContext) -> Lock:
     """Find the name and the holders of a lock."""
     numbers = [waiter.thread for waiter in waiters]
-    found = next(filter(None, (way(lock, numbers, context) for way in WAYS)), lock)
-    return replace(found, name=_name(found, numbers, context)).as_lock(waiters)
+    guard = context.waits.findings.guard
+    # a way rests on the failure of those before it: if one cannot be tried, the rest is not
+    found = guard("holders", lambda: next(filter(None, (way(lock, numbers, context) for way in WAYS)), lock), lock)
+    name = guard("names of locks", lambda: _name(found, numbers, context), lock.name, doubt=False)
+    return replace(found, name=name).as_lock(waiters)
 
 
 def _may_be_first(context: HolderContext, owner: int) -> bool:

@@ -16,8 +16,8 @@ Argument = Union[int, str, None, "Reason", "tuple[int, ...]", "tuple[str, ...]",
 #: Codes are grouped by the room that gives the reason.
 ReasonCode = Literal[
     # any room: a sentence from outside, such as the message of an exception or of a newer version of gdbext;
-    # several reasons in one; a part of something that could not be read
-    "text", "several", "part-unreadable",
+    # several reasons in one; a part of something that could not be read; a stage that a mistake of gdbext has ended
+    "text", "several", "part-unreadable", "stage-failed",
     # model/kinds.py: why locks of a kind have no owner
     "arrivals-not-recorded", "condition-has-no-owner", "condvar-has-no-owner", "event-has-no-owner",
     "java-condition-has-no-owner", "park-has-no-owner", "py-semaphore-has-no-owner", "semaphore-has-no-owner",

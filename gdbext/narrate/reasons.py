@@ -116,6 +116,7 @@ _WORDINGS: Mapping[ReasonCode, Wording] = {
     "text": "{text}",
     "several": lambda reasons: "; ".join(reasons),
     "part-unreadable": lambda part, error: f"{_PARTS[part]}: {error}",
+    "stage-failed": "left out because of a bug in gdbext, please report it: {error} in {file}:{line}",
 
     "arrivals-not-recorded": "the threads that have not arrived are not recorded",
     "condition-has-no-owner": "a condition has no owner: any thread may notify it",

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from gdbext.errors import GdbextError
+import os
+import traceback
+from collections.abc import Callable
+from typing import TypeVar
+
+from gdbext.errors import INTERNAL, GdbextError
 from gdbext.inferior.budget import Budget
 from gdbext.model import Problem, ProblemKind
-from gdbext.model.reasons import Reason, because
+from gdbext.model.reasons import Reason, because, because_of
+
+_Result = TypeVar("_Result")
+#: What a stage may raise without an end to the report; errors of GDB are `RuntimeError`. Tests reduce it.
+GUARDED: tuple[type[Exception], ...] = (GdbextError, RuntimeError, *INTERNAL)
 
 
 class Findings:
     """Problems and notes of one snapshot.
 
     `incomplete` is set if the user must do something before the report can be complete. `doubts` are further reasons
-    why a deadlock cannot be ruled out.
+    why a deadlock cannot be ruled out. `mistakes` are the exceptions of stages that failed, with their tracebacks.
 
     :param budget: the budget of the snapshot.
     """
@@ -24,6 +33,28 @@ class Findings:
         self.notes: list[Reason] = []
         self.doubts: list[Reason] = []
         self.incomplete: GdbextError | None = None
+        self.mistakes: list[Exception] = []
+
+    def guard(self, stage: str, run: Callable[[], _Result], instead: _Result, *, doubt: bool = True) -> _Result:
+        """Run a stage of the snapshot that the rest can do without. A failure of it is a problem of the report.
+
+        :param instead: the result if the stage fails.
+        :param doubt: whether a deadlock cannot be ruled out then.
+        """
+        try:
+            return run()
+        except GUARDED as error:
+            why = because_of(error)
+            if not isinstance(error, GdbextError):
+                self.mistakes.append(error)
+                at = traceback.extract_tb(error.__traceback__)[-1]
+                why = because("stage-failed", error=type(error).__name__, file=os.path.basename(at.filename),
+                              line=at.lineno or 0)
+        if doubt:
+            self.doubt(stage, why)
+        else:
+            self.problem(stage, "unreadable", why)
+        return instead
 
     @property
     def spent(self) -> Reason | None:
@@ -48,8 +79,10 @@ class Findings:
 
     def doubt(self, where: str, why: Reason) -> None:
         """Add a problem with something unreadable that may matter for a deadlock."""
+        known = len(self.problems)
         self.problem(where, "unreadable", why)
-        self.doubts.append(because("doubt", where=where, why=why))
+        if len(self.problems) > known:
+            self.doubts.append(because("doubt", where=where, why=why))
 
     def fail(self, what: str, hint: str, *, reported: bool = False) -> None:
         """Mark the report as incomplete.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
@@ -156,7 +157,8 @@ def read_python_side(target: TargetWithTypes, code: Code, threads: Threads, gone
             for tstate in interpreter.threads:
                 if tstate.thread_id in number_of:
                     tstates.setdefault(number_of[tstate.thread_id], []).append((python, tstate))
-            for pthread, name in _thread_names(python, interpreter, findings).items():
+            read_names = functools.partial(_thread_names, python, interpreter, findings)
+            for pthread, name in findings.guard("names of threads", read_names, {}, doubt=False).items():
                 if pthread in number_of:
                     names.setdefault(number_of[pthread], name)
     number_of_tstate = {tstate.address: number for number, found in tstates.items() for _, tstate in found}
@@ -254,7 +256,7 @@ class PythonSide:
                  threads: Mapping[int, PythonThread], gils: Sequence[SeenGil]) -> None:
         self._memory = memory
         self._code = code
-        self._findings = findings
+        self.findings = findings
         self._threads = threads
         self.pythons = pythons
         self.gils = gils
@@ -302,7 +304,7 @@ class PythonSide:
         thread = self.thread(seen.number)
         stack = combined_stack(thread.tstates, thread.tstate)
         if stack.problem:
-            self._findings.problem(f"thread {seen.number}", "unreadable",
+            self.findings.problem(f"thread {seen.number}", "unreadable",
                                    because("part-unreadable", part="python-stack", error=stack.problem))
         return stack
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import struct
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
@@ -83,6 +84,7 @@ class PythonLocks:
         self._target = target
         self._code = code
         self._memory = target.memory
+        self._guard = side.findings.guard
         self._threads = threads
         self._side = side
         self._parked = parked
@@ -127,15 +129,20 @@ class PythonLocks:
         # of this wait alone; `merge` has those of all, and thousands of threads may wait for one event
         found = replace(self._found.get(found.id, found), known_by=found.known_by.union(path))
         if found.name is None and not kind_of(lock.kind).ends_thread:
-            named = reader.names.find(stack[index:], path)
-            if named is not None:
-                found = replace(found, name=named.text,
-                                known_by=found.known_by.union([named.object] if named.object else []))
-                if self._object_names and named.object and not named.of_class:
-                    found = replace(found, of_object=reader.object_names.find(named.object))
+            found = self._guard("names of locks", functools.partial(
+                self._with_name, reader, found, stack[index:], path), found, doubt=False)
         self._searched[found.id] = self._searched.get(found.id, 0) + 1
         self._found[found.id] = found
         self._by_word[(id(reader), word)] = found.id
+        return found
+
+    def _with_name(self, reader: Reader, found: SeenLock, stack: Sequence[RawFrame], path: Sequence[int]) -> SeenLock:
+        named = reader.names.find(stack, path)
+        if named is None:
+            return found
+        found = replace(found, name=named.text, known_by=found.known_by.union([named.object] if named.object else []))
+        if self._object_names and named.object and not named.of_class:
+            found = replace(found, of_object=reader.object_names.find(named.object))
         return found
 
     @if_unreadable(())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
@@ -32,15 +33,22 @@ RECOGNISERS: tuple[Recogniser, ...] = (
 )
 
 
+_UNKNOWN = SeenWait(is_known=False)
+
+
 def find_waits(context: Context) -> dict[int, SeenWait]:
     """Find what each thread waits for, by the thread's number."""
     waits: dict[int, SeenWait] = {}
     for seen in context.threads:
-        found = next(filter(None, (recognise(seen, context) for recognise in RECOGNISERS)), None)
+        found = context.findings.guard("waits", functools.partial(_find_wait, seen, context), _UNKNOWN)
         if found is not None:
             waits[seen.number] = found
-    waits.update(lone_gil_waits(waits, context))
+    waits.update(context.findings.guard("waits", lambda: lone_gil_waits(waits, context), {}))
     return _with_named_kinds(waits)
+
+
+def _find_wait(seen: SeenThread, context: Context) -> SeenWait | None:
+    return next(filter(None, (recognise(seen, context) for recognise in RECOGNISERS)), None)
 
 
 def _with_named_kinds(waits: Mapping[int, SeenWait]) -> dict[int, SeenWait]:

@@ -12,6 +12,7 @@ import gdb
 from gdbext.debugger import one_snapshot
 from gdbext.debugger.one_snapshot import Request
 from gdbext.errors import GdbextError
+from gdbext.threads import findings
 
 #: How long a core may be read, in seconds.
 _SECONDS = 20.0
@@ -23,6 +24,7 @@ def main(wanted: int, made: int) -> None:
     :param wanted: descriptor of a pipe with the executable and the path of a core in each line.
     :param made: descriptor of a pipe for one JSON object per line: ``answer``, ``problem`` or ``failure``.
     """
+    findings.GUARDED = (GdbextError, gdb.error)
     with open(wanted, encoding="utf-8") as requests, open(made, "w", encoding="utf-8") as answers:
         for line in requests:
             executable, core = line.rstrip("\n").split("\t")

@@ -48,6 +48,7 @@ from gdbext.render.shown import Shown
 from gdbext.render.style import PLAIN
 from gdbext.schema.read import read_document
 from gdbext.snapshot import take_snapshot
+from gdbext.threads import findings
 from tests.support import gdb_session
 
 #: How long one image may take, in seconds of processor time, and how much more memory this process may need, in bytes.
@@ -59,6 +60,10 @@ _TEXTS = (b"\xff\xfe\x1b[2J\x9b\xc2\x85", b"</script><b>", b"\xe2\x80\xae\xed\xa
 _NUMBER = re.compile(r"0x[0-9a-f]+|\d+")
 _TOP = 1 << 64
 _WORD = struct.Struct("<Q")
+
+
+# a mistake in a stage of the snapshot is a failure here
+findings.GUARDED = (GdbextError,)
 
 
 class Overtime(BaseException):

@@ -47,6 +47,7 @@ _INDEX = Path(os.environ.get("GDBEXT_CACHE") or Path.home() / ".cache" / "gdbext
 INDEX = ("-iex", f"python gdb.execute('set index-cache directory {_INDEX}'); gdb.execute('set index-cache ' + "
                  "('on' if int(gdb.VERSION.split('.')[0]) < 12 else 'enabled on'))")
 _MARK = "---- command {} ----"
+_FAILED_STAGE = "left out because of a bug in gdbext"
 # text that GDB appends to the output of the last command when it ends
 _DETACHED = re.compile(r"\[Inferior \d+ \(process \d+\) detached\]\n?\Z")
 _KEPT = ("PATH", "LD_LIBRARY_PATH", "TMPDIR", "COVERAGE_PROCESS_START")
@@ -132,6 +133,11 @@ def _violations_in(text: str) -> list[str]:
     return violations(json.loads(text))
 
 
+def check_stages(output: str) -> None:
+    """Fail if a stage of a snapshot failed, which its report shows as a problem."""
+    assert _FAILED_STAGE not in output, output
+
+
 # the sessions of the current test, for the message of a failure; cleared by conftest.py
 recent: list[Result] = []
 
@@ -213,6 +219,7 @@ def batch(
     result = Result(tuple(argv), tuple(commands), stdout, stderr, status, outputs)
     recent.append(result)
     assert not result.timed_out, f"GDB did not end within {timeout} s\n{result}"
+    check_stages(stdout)
     return result
 
 

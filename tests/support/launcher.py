@@ -62,4 +62,5 @@ def launch_by(argv: Sequence[str], **variables: str) -> Ran:
     done = subprocess.run(argv, env=environment(**variables), cwd="/", text=True,
                           stdin=subprocess.DEVNULL, capture_output=True, timeout=patience(120), check=False)
     assert "Traceback" not in done.stderr, done.stderr
+    gdb_session.check_stages(done.stdout)
     return Ran(done.stdout, done.stderr, done.returncode)

@@ -61,6 +61,7 @@ def test_a_covering_part_has_every_lock_and_target_with_every_interpreter() -> N
 ACROSS = {
     "test_documents.py": "docs/reading-a-report.md",
     "test_examples.py": "README.md and docs/, and tests/support/examples.py, which makes their output",
+    "test_guarded_stages.py": "snapshot.py and what it calls, each stage with a mistake",
     "test_layers.py": "imports of the whole package",
     "test_processor.py": "names of registers, instructions and system calls outside arch/",
     "test_support_matrix.py": "docs/support.md",
