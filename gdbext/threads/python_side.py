@@ -157,8 +157,8 @@ def read_python_side(target: TargetWithTypes, code: Code, threads: Threads, gone
             for tstate in interpreter.threads:
                 if tstate.thread_id in number_of:
                     tstates.setdefault(number_of[tstate.thread_id], []).append((python, tstate))
-            read_names = functools.partial(_thread_names, python, interpreter, findings)
-            for pthread, name in findings.guard("names of threads", read_names, {}, doubt=False).items():
+            read_names, nothing = functools.partial(_thread_names, python, interpreter, findings), dict[int, str]()
+            for pthread, name in findings.guard("names of threads", read_names, nothing, doubt=False).items():
                 if pthread in number_of:
                     names.setdefault(number_of[pthread], name)
     number_of_tstate = {tstate.address: number for number, found in tstates.items() for _, tstate in found}
@@ -176,7 +176,7 @@ def read_python_side(target: TargetWithTypes, code: Code, threads: Threads, gone
     return PythonSide(memory, code, findings, pythons, seen, list(gils.values()))
 
 
-def _thread_names(python: Python, interpreter: InterpreterState, findings: Findings) -> Mapping[int, str]:
+def _thread_names(python: Python, interpreter: InterpreterState, findings: Findings) -> dict[int, str]:
     try:
         return thread_names(python.objects, interpreter.address)
     except GdbextError as error:
