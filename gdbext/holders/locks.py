@@ -43,7 +43,7 @@ def find_locks(context: Context, waits: Mapping[int, SeenWait], gone: GoneOwners
     by_id: dict[str, dict[int, SeenLock]] = {}
     guard = context.findings.guard
     for lock in [*guard("critical sections", lambda: context.parked.held, ()),
-                 *guard("robust mutexes", lambda: read_robust_mutexes(context), [])]:
+                 *guard("robust mutexes", lambda: list(read_robust_mutexes(context)), ())]:
         by_id.setdefault(lock.id, {})[id(lock)] = lock
     for number, wait in waits.items():
         if wait.lock is not None:

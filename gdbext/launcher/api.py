@@ -18,6 +18,7 @@ from gdbext.model.verdict import Verdict
 from gdbext.render.escape import NOTHING, Safe
 from gdbext.render.shown import Shown
 from gdbext.schema.read import read_document
+from gdbext.schema.write import document_text
 from gdbext.verdict.judge import verdict_of
 
 
@@ -68,7 +69,8 @@ class Report:
         except (ValueError, RecursionError) as error:
             raise BadDocument(f"it is not JSON: {error}") from None
         made = read_document(document)
-        line = json.dumps(document).encode()
+        # written again: members that are not known may be anything
+        line = "".join(document_text(made, document.keys())).encode()
         return cls(Snapshot(made.target.command_line or "report", line, NOTHING, NOTHING, made.target.paused, 0.0,
                             None, None, status_of(made)))
 

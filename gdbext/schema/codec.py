@@ -5,7 +5,6 @@ Reading checks everything. A value that is not as described raises `BadDocument`
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,7 +14,9 @@ from gdbext.errors import BadDocument
 from gdbext.record import record
 
 _REQUIRED: Final = object()
-_ADDRESS = re.compile(r"0x[0-9a-f]+")
+_ADDRESS = re.compile(r"0x[0-9a-f]{1,16}")
+#: No number of a report is larger: addresses and counts have 64 bits.
+_TOO_LARGE = 1 << 64
 
 
 def _unchanged(value: Any) -> Any:
@@ -141,12 +142,16 @@ def _text(value: object) -> str:
 def _integer(value: object) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
         raise _unexpected("an integer", value)
+    if abs(value) >= _TOO_LARGE:
+        raise BadDocument("expected an integer of at most 64 bits")
     return value
 
 
 def _seconds(value: object) -> float:
-    if not isinstance(value, (int, float)) or isinstance(value, bool) or not math.isfinite(value):
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
         raise _unexpected("a number", value)
+    if not abs(value) < _TOO_LARGE:  # NaN, too
+        raise BadDocument("expected a finite number")
     return value
 
 

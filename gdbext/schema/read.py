@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from gdbext.errors import BadDocument
 from gdbext.model import Report
 from gdbext.model.reasons import because
 from gdbext.schema.shapes import HEAD, PARTS_OF_REPORT
@@ -27,7 +28,21 @@ def read_document(document: object) -> Report:
     fields = {name: value for part in PARTS_OF_REPORT.values() for name, value in part.read(document).items()}
     verdict = fields.pop("verdict")
     report = Report(head["target"], **fields)
+    _check_deadlocks(report)
     if isinstance(document, dict) and "deadlocks" not in document:
         return replace(report, no_verdict=because("deadlocks-not-listed"))
     # a document may lack what its verdict rests on
     return report if verdict in (None, judge(report)) else replace(report, verdict=verdict)
+
+
+def _check_deadlocks(report: Report) -> None:
+    threads = {thread.number: thread for thread in report.threads}
+    for index, deadlock in enumerate(report.deadlocks):
+        if not deadlock.threads or not deadlock.edges:
+            raise BadDocument("a deadlock needs threads and edges", f".deadlocks[{index}]")
+        for number, edge in enumerate(deadlock.edges):
+            waiter = threads.get(edge.waiter)
+            if waiter is not None and waiter.waits is None:
+                raise BadDocument("its waiter does not wait for a lock", f".deadlocks[{index}].edges[{number}]")
+    if any(not cycle for cycle in (*report.task_cycles, *report.greenlet_cycles)):
+        raise BadDocument("a cycle needs members", ".task_cycles or .greenlet_cycles")

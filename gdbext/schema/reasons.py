@@ -47,6 +47,8 @@ def _read_code(value: object, depth: int = 0) -> Reason | None:
 
 def _read_argument(value: object, depth: int) -> Argument:
     """:raises TypeError: no reason has such an argument."""
+    if depth > _MAX_DEPTH:
+        raise TypeError
     if isinstance(value, dict):
         reason = _read_code(value, depth + 1)
         if reason is not None:

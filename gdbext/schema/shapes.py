@@ -103,8 +103,10 @@ def _read_parts(listed: tuple[dict[str, Any], ...], stack: tuple[Frame, ...]) ->
     end = 0
     for index, words in enumerate(listed):
         first, count = words.pop("first"), words.pop("frames")
-        if not end <= first <= first + count <= len(stack):
-            raise BadDocument("it has frames of another part, or more frames than the stack", f".parts[{index}]")
+        if not end <= first < first + count <= len(stack):
+            raise BadDocument("it has frames of another part, none, or more than the stack", f".parts[{index}]")
+        if count > 1 and words["text"] is None:
+            raise BadDocument("several frames need a text", f".parts[{index}]")
         yield from (Part((frame,)) for frame in stack[end:first])
         end = first + count
         yield Part(stack[first:end], **words)

@@ -13,6 +13,7 @@ from gdbext.model import Problem, ProblemKind
 from gdbext.model.reasons import Reason, because, because_of
 
 _Result = TypeVar("_Result")
+_Other = TypeVar("_Other")
 #: What a stage may raise without an end to the report; errors of GDB are `RuntimeError`. Tests reduce it.
 GUARDED: tuple[type[Exception], ...] = (GdbextError, RuntimeError, *INTERNAL)
 
@@ -35,7 +36,8 @@ class Findings:
         self.incomplete: GdbextError | None = None
         self.mistakes: list[Exception] = []
 
-    def guard(self, stage: str, run: Callable[[], _Result], instead: _Result, *, doubt: bool = True) -> _Result:
+    def guard(self, stage: str, run: Callable[[], _Result], instead: _Other, *,
+              doubt: bool = True) -> _Result | _Other:
         """Run a stage of the snapshot that the rest can do without. A failure of it is a problem of the report.
 
         :param instead: the result if the stage fails.

@@ -43,7 +43,8 @@ def find_waits(context: Context) -> dict[int, SeenWait]:
         found = context.findings.guard("waits", functools.partial(_find_wait, seen, context), _UNKNOWN)
         if found is not None:
             waits[seen.number] = found
-    waits.update(context.findings.guard("waits", lambda: lone_gil_waits(waits, context), {}))
+    nothing: dict[int, SeenWait] = {}
+    waits.update(context.findings.guard("waits", lambda: lone_gil_waits(waits, context), nothing))
     return _with_named_kinds(waits)
 
 

@@ -44,6 +44,8 @@ from gdbext.launcher.status import NO_ANSWER, Unreadable
 from gdbext.launcher.targets import pid
 from gdbext.render.escape import NOTHING, json_line, printable
 from gdbext.render.style import Style
+from gdbext.schema.read import read_document
+from gdbext.schema.write import document_text
 
 NAME = "dask"
 HELP = "why a Dask cluster hangs: every worker, the scheduler and the client"
@@ -196,13 +198,13 @@ class RemoteSnapshots:
         answer = checked_snapshot(answer)
         document = answer.pop("document")
         if document is not None:
-            snapshot = Snapshot(target.name, json.dumps(document).encode(), **answer)
             try:
-                snapshot.report  # noqa: B018  # it is read here, since it may be of another version of gdbext
+                # written again: it may be of another version of gdbext, and members that are not known may be anything
+                line = "".join(document_text(read_document(document), document.keys())).encode()
             except BadDocument as error:
                 answer = dict(zip(("problem", "hint"), bad_document(error)))
             else:
-                return snapshot
+                return Snapshot(target.name, line, **answer)
         return Snapshot(target.name, None, NOTHING, NOTHING, None, time.monotonic() - started, answer["problem"],
                         answer.get("hint"), NO_ANSWER)
 

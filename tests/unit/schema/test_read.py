@@ -18,6 +18,11 @@ from gdbext import model
 from gdbext.errors import BadDocument
 from gdbext.model import Crash, Fault, MixedStack, NativeFrame, Part, Report
 from gdbext.model.reasons import because
+from gdbext.render.dot import as_dot
+from gdbext.render.html import html_page
+from gdbext.render.shown import Shown
+from gdbext.render.style import PLAIN
+from gdbext.render.text import TextRenderer
 from gdbext.schema.read import read_document
 from gdbext.schema.write import document
 from tests.support import combinations, fake_page, fake_report
@@ -186,7 +191,7 @@ def changed(path: tuple[str | int, ...], value: object, report: Report) -> Any:
     (("threads", 0, "tstate"), "0x1_0", '$.threads[0].tstate: expected an address such as "0x7f30"'),
     (("threads", 0, "tstate"), "0x10\n", '$.threads[0].tstate: expected an address such as "0x7f30"'),
     (("threads", 0, "parts"), [{"first": 4, "frames": 2, "text": None, "note": None, "name": None}],
-     "$.threads[0].parts[0]: it has frames of another part, or more frames than the stack"),
+     "$.threads[0].parts[0]: it has frames of another part, none, or more than the stack"),
     (("locks", 0, "wait_for"), "most", '$.locks[0].wait_for: expected "all" or "any"'),
     (("locks", 0, "holders", 0, "evidence"), "guess",
      '$.locks[0].holders[0].evidence: expected "recorded" or "derived" or "inferred"'),
@@ -240,14 +245,20 @@ def anywhere(value: Any, chance: random.Random) -> tuple[Any, Any]:
         value = value[key]
 
 
+def render(report: Report) -> None:
+    assert TextRenderer(report, PLAIN, lambda path, line: None).threads(None, False, "full")
+    assert as_dot(report)
+    assert html_page([Shown("core", report)], "damaged")
+
+
 @pytest.mark.slow
 def test_damaged_documents_are_read_or_refused() -> None:
-    """Whatever a document became, it makes a report that can be written and read again, or the one error."""
+    """Whatever a document became, it makes a report that can be written, read again and rendered, or the one error."""
     chance = random.Random(1)
     texts = [as_json(report, ALL) for report in (asyncio(), crashed(), world_that_does_not_stop())]
     strange: list[Any] = [
-        None, True, False, 0, -1, 3, 2 ** 70, 1.5, float("nan"), "", "0x", "0x10", "gil:0", "\ud800", [], [[]], {},
-        {"language": "python"},
+        None, True, False, 0, -1, 3, 2 ** 70, 10 ** 400, 1.5, float("nan"), "", "0x", "0x10", "gil:0", "\ud800", [],
+        [[]], {}, {"language": "python"},
     ]
     outcomes = {True: 0, False: 0}
     for _ in range(MUTATIONS):
@@ -273,7 +284,42 @@ def test_damaged_documents_are_read_or_refused() -> None:
         else:
             outcomes[True] += 1
             assert read_again(report) == report
+            if outcomes[True] % 8 == 0:  # a page takes much longer than its document
+                render(report)
     assert min(outcomes.values()) > MUTATIONS // 100
+
+
+def damaged(report: Report, *path: str | int, value: object) -> dict[str, Any]:
+    made = json.loads(as_json(report, ALL))
+    part = made
+    for key in path[:-1]:
+        part = part[key]
+    part[path[-1]] = value
+    return made
+
+
+@pytest.mark.parametrize(("path", "value", "message"), [
+    (("target", "time"), 10 ** 400, "$.target.time: expected a finite number"),
+    (("target", "pid"), 1 << 64, "$.target.pid: expected an integer of at most 64 bits"),
+    (("threads", 0, "waits"), None, "$.deadlocks[0].edges[0]: its waiter does not wait for a lock"),
+    (("deadlocks", 0, "threads"), [], "$.deadlocks[0]: a deadlock needs threads and edges"),
+    (("deadlocks", 0, "edges"), [], "$.deadlocks[0]: a deadlock needs threads and edges"),
+    (("task_cycles",), [[]], "$.task_cycles or .greenlet_cycles: a cycle needs members"),
+])
+def test_what_no_renderer_can_show_is_refused(path: tuple[str | int, ...], value: object, message: str) -> None:
+    with pytest.raises(BadDocument) as raised:
+        read_document(damaged(gil_deadlock(), *path, value=value))
+    assert str(raised.value) == message
+
+
+@pytest.mark.parametrize(("frames", "message"), [
+    (0, "it has frames of another part, none, or more than the stack"), (2, "several frames need a text")])
+def test_part_without_a_text_has_one_frame(frames: int, message: str) -> None:
+    made = document(gil_deadlock())
+    part = {"first": 0, "frames": frames, "text": None, "note": None, "name": None}
+    made["threads"][0]["parts"] = [part]
+    with pytest.raises(BadDocument, match=f"parts.0.: {message}"):
+        read_document(made)
 
 
 def test_document_without_deadlocks_has_no_verdict() -> None:

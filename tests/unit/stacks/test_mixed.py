@@ -68,7 +68,7 @@ def test_parts_follow_names_that_are_found_later() -> None:
 
     one, *others = before.threads
     stack = tuple(map(renamed, one.stack))
-    after = snapshot.with_parts_again(before, replace(before, threads=(replace(one, stack=stack), *others)))
+    after = snapshot.with_lines(before, lambda report: replace(report, threads=(replace(one, stack=stack), *others)))
     assert [frame for part in after.threads[0].parts for frame in part.frames] == list(stack)
     assert {part.name for part in after.threads[0].parts} == {"bank::pay", None}
     assert after.threads[1:] == before.threads[1:]

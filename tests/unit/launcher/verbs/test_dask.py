@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import functools
 import sys
 from pathlib import Path
 from typing import Any
@@ -97,6 +98,16 @@ def test_worker_of_an_earlier_version_gets_no_option_that_it_lacks(options: Opti
     dask.RemoteSnapshots(cluster).take_snapshot(Target(core=Path("/core")), options)
     assert ("'object_names': False" in cluster.sent[0]) == is_sent
     assert ("object_names" in cluster.sent[0]) == is_sent
+
+
+@pytest.mark.parametrize("value", [b"bytes", functools.reduce(lambda inner, _: [inner], range(2000), [0])],
+                         ids=["bytes", "deep-list"])
+def test_unknown_member_of_any_type_is_left_out(value: object) -> None:
+    answer = {**SEEN, "document": {**SEEN["document"], "later": value}}
+    seen = dask.RemoteSnapshots(Cluster(answer)).take_snapshot(Target(core=Path("/core")), Options())
+    assert seen.problem is None
+    assert seen.document is not None
+    assert "later" not in seen.document
 
 
 @pytest.mark.parametrize(("answer", "problem", "hint"), [
