@@ -290,8 +290,8 @@ def test_damaged_documents_are_read_or_refused() -> None:
 
 
 def damaged(report: Report, *path: str | int, value: object) -> dict[str, Any]:
-    made = json.loads(as_json(report, ALL))
-    part = made
+    made: dict[str, Any] = json.loads(as_json(report, ALL))
+    part: Any = made
     for key in path[:-1]:
         part = part[key]
     part[path[-1]] = value

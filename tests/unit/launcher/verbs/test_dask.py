@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import concurrent.futures
-import functools
 import sys
 from pathlib import Path
 from typing import Any
@@ -100,7 +99,12 @@ def test_worker_of_an_earlier_version_gets_no_option_that_it_lacks(options: Opti
     assert ("object_names" in cluster.sent[0]) == is_sent
 
 
-@pytest.mark.parametrize("value", [b"bytes", functools.reduce(lambda inner, _: [inner], range(2000), [0])],
+DEEP: Any = []
+for _ in range(2000):
+    DEEP = [DEEP]
+
+
+@pytest.mark.parametrize("value", [b"bytes", DEEP],
                          ids=["bytes", "deep-list"])
 def test_unknown_member_of_any_type_is_left_out(value: object) -> None:
     answer = {**SEEN, "document": {**SEEN["document"], "later": value}}
