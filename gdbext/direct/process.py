@@ -28,7 +28,7 @@ from gdbext.direct.source_lines import SourceLines, with_frames
 from gdbext.direct.stopping import StoppedThreads
 from gdbext.direct.symbols import LoadedFile
 from gdbext.direct.target import DirectTarget, kernel_code, loaded_file, named_modules
-from gdbext.direct.tasks import Task, read_runs, read_switches, read_tasks, robust_list
+from gdbext.direct.tasks import Task, listed, read_runs, read_switches, read_tasks, robust_list
 from gdbext.elf.headers import Read, read_header
 from gdbext.elf.link_map import linked_files
 from gdbext.elf.mapped import mapped_modules
@@ -200,7 +200,7 @@ class ProcessTarget(DirectTarget):
         runs = read_runs(self.pid, tasks)
         moved = {*way.moving, *(tid for tid, task in tasks.items() if runs.get(tid) != task.runs)}
         for attempt in range(_IMAGES):
-            if attempt and tasks.keys() != self._listed():
+            if attempt and tasks.keys() != listed(self.pid, tasks):
                 tasks = read_tasks(self.pid)
             moving = {tid for tid, task in tasks.items() if task.call is None or tid in moved}
             if not moving and not way.image:
@@ -244,14 +244,11 @@ class ProcessTarget(DirectTarget):
             return False
         # if nothing but the image counts, it must show the other threads at the same moment
         return not pages or self._have_slept(tasks, tasks.keys() - moving - self._moving) and (
-            tasks.keys() == self._listed())
+            tasks.keys() == listed(self.pid, tasks))
 
     def _have_slept(self, tasks: Mapping[int, Task], tids: Collection[int]) -> bool:
         runs = read_runs(self.pid, tids)
         return all(tasks[tid].runs is not None and runs.get(tid) == tasks[tid].runs for tid in tids)
-
-    def _listed(self) -> set[int]:
-        return {int(name) for name in os.listdir(f"/proc/{self.pid}/task")}
 
     def _ordered(self) -> list[int]:
         """The threads in a debugger's order: the main thread first, then as they were created."""

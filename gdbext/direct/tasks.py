@@ -19,6 +19,9 @@ from gdbext.record import record
 #: Most bytes of one of these files, and most threads of a process.
 _MOST_BYTES, _MOST_THREADS = 1 << 12, 1 << 17
 _RUNNING = b"running"
+#: Flags of threads that run only in the kernel, as those of io_uring do. The kernel lists them with the process's own.
+#: Source: Linux 6.4 include/linux/sched.h (PF_IO_WORKER, PF_USER_WORKER).
+_OF_KERNEL = 0x10 | 0x4000
 
 
 @record
@@ -42,8 +45,9 @@ class Task:
 
 def read_tasks(pid: int, only: Iterable[int] | None = None, root: str = "/proc",
                known: Mapping[int, Task] = MappingProxyType({})) -> dict[int, Task]:
-    """Read the threads of a process, by their TIDs, in the kernel's order; those that have ended are left out.
+    """Read the threads of a process, by their TIDs, in the kernel's order.
 
+    Threads that have ended are left out, and the kernel's own threads in the process, which run none of its code.
     The kernel lists threads as they were started. Their TIDs may not ascend, because the kernel begins again at 300.
 
     :param only: the threads to read; all by default.
@@ -58,12 +62,23 @@ def read_tasks(pid: int, only: Iterable[int] | None = None, root: str = "/proc",
         found = {}
         for number in list(numbers)[:_MOST_THREADS]:
             try:
-                found[number] = _read_task(folder, number, known.get(number))
-            except (FileNotFoundError, ProcessLookupError, ValueError):
+                name = known[number].name if number in known else _name(folder, number)
+                if name is not None:
+                    found[number] = _read_task(folder, number, name)
+            except (FileNotFoundError, ProcessLookupError, ValueError, IndexError):
                 pass
         return found
     finally:
         os.close(folder)
+
+
+def listed(pid: int, known: Iterable[int], root: str = "/proc") -> set[int]:
+    """The TIDs of the threads of a process, as of `read_tasks`.
+
+    :param known: TIDs of threads that were read before.
+    """
+    numbers = {int(name) for name in os.listdir(f"{root}/{pid}/task")}
+    return numbers.intersection(known) | read_tasks(pid, numbers.difference(known), root).keys()
 
 
 def read_runs(pid: int, only: Iterable[int], root: str = "/proc") -> dict[int, int | None]:
@@ -96,14 +111,21 @@ def _of_each(pid: int, only: Iterable[int], root: str, read: Callable[[int, int]
         os.close(folder)
 
 
-def _read_task(folder: int, number: int, known: Task | None) -> Task:
+def _read_task(folder: int, number: int, name: str) -> Task:
     # the counter comes first: if the thread then goes to sleep, it must run again to be anywhere else
     runs = _runs(folder, number)
     text = _read(folder, f"{number}/syscall")
     call = None if text.startswith(_RUNNING) else parse_system_call(text.decode("ascii", "replace"))
-    name = (known.name if known is not None
-            else _read(folder, f"{number}/comm").decode("utf-8", "backslashreplace").rstrip("\n"))
     return Task(number, name, call, runs)
+
+
+def _name(folder: int, number: int) -> str | None:
+    """The name of a thread; None if it has ended, or is one of the kernel's."""
+    head, _, tail = _read(folder, f"{number}/stat").rpartition(b") ")
+    fields = tail.split()
+    if fields[0] in (b"Z", b"X") or int(fields[6]) & _OF_KERNEL:
+        return None
+    return head.partition(b" (")[2].decode("utf-8", "backslashreplace")
 
 
 def _runs(folder: int, number: int) -> int | None:

@@ -10,6 +10,7 @@ import pytest
 from gdbext.direct.unmoved import read_unmoved
 from gdbext.errors import GdbextError
 from gdbext.verdict.judge import judge
+from tests.support import samples
 from tests.support.busy import busy
 
 #: As many as a test may take; `scripts/soak` looks 1,000 times.
@@ -44,3 +45,15 @@ def test_program_that_changes_all_the_time_goes_on(mode: str, tmp_path: Path) ->
                 assert judge(report).kind in ("idle", "computing", ALSO.get(mode))
             program.wait_for_steps(2)
         assert program.counters.wrong == 0
+
+
+@pytest.mark.parametrize("may_stop", [True, False], ids=["", "no-stop"])
+def test_busy_worker_of_io_uring_is_left_out(may_stop: bool, tmp_path: Path) -> None:
+    """The kernel lists it among the threads, but it runs no code of the process."""
+    with busy("uring", tmp_path) as program:
+        for _ in range(4):
+            _, report, _ = read_unmoved(program.pid, may_stop)
+            assert [thread.lwp for thread in report.threads] == [program.pid]
+            assert judge(report).kind == "idle"
+        tids = [path.name for path in Path(f"/proc/{program.pid}/task").iterdir()]
+        assert "R" in [samples.thread_state(int(tid)) for tid in tids], "the worker had nothing left to do"

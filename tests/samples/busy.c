@@ -7,12 +7,14 @@
  * busy vfork FILE      a thread makes children by vfork all the time
  * busy large FILE      2 GiB are mapped and 64 MiB of them are used
  * busy exec FILE       the program executes itself again and again
+ * busy uring FILE      a kernel worker of io_uring fills memory all the time; exit status 77 if io_uring is not permitted
  *
  * FILE holds struct counters, which the program maps: nobody has to stop it to see how it does.
  */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/io_uring.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -20,6 +22,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -154,6 +157,33 @@ static void make_children(void) {
     }
 }
 
+static void have_kernel_work(void) {
+    enum { ENTRIES = 4096, SIZE = 64 << 20 };
+    struct io_uring_params made = {0};
+    int ring = syscall(SYS_io_uring_setup, ENTRIES, &made), zeros = open("/dev/zero", O_RDONLY);
+    if (ring < 0)
+        exit(77);
+    char *queue = mmap(NULL, made.sq_off.array + ENTRIES * sizeof(unsigned), PROT_READ | PROT_WRITE, MAP_SHARED, ring,
+                       IORING_OFF_SQ_RING);
+    struct io_uring_sqe *entries = mmap(NULL, ENTRIES * sizeof *entries, PROT_READ | PROT_WRITE, MAP_SHARED, ring,
+                                        IORING_OFF_SQES);
+    char *memory = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (zeros < 0 || queue == MAP_FAILED || entries == MAP_FAILED || memory == MAP_FAILED)
+        abort();
+    /* one worker does all, as each entry waits for the one before: about a minute of work */
+    for (unsigned i = 0; i < ENTRIES; i++) {
+        entries[i] = (struct io_uring_sqe){.opcode = IORING_OP_READ, .flags = IOSQE_ASYNC | IOSQE_IO_LINK, .fd = zeros,
+                                           .addr = (uintptr_t)memory, .len = SIZE};
+        ((unsigned *)(queue + made.sq_off.array))[i] = i;
+    }
+    __atomic_fetch_add((unsigned *)(queue + made.sq_off.tail), ENTRIES, __ATOMIC_RELEASE);
+    if (syscall(SYS_io_uring_enter, ring, ENTRIES, 0, 0, NULL, 0) != ENTRIES)
+        abort();
+    counters->steps += 3;
+    for (;;)
+        pause();
+}
+
 int main(int argc, char **argv) {
     if (argc != 3)
         return 2;
@@ -183,6 +213,8 @@ int main(int argc, char **argv) {
         memset(memory, 1, 64 << 20);
         start(make_threads, NULL);
         beat(NULL);
+    } else if (!strcmp(mode, "uring")) {
+        have_kernel_work();
     } else if (!strcmp(mode, "exec")) {
         counters->steps++;
         start(make_threads, NULL);

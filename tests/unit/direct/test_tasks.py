@@ -8,19 +8,20 @@ from pathlib import Path
 import pytest
 
 from gdbext import arch
-from gdbext.direct.tasks import Task, read_runs, read_switches, read_tasks, robust_list
+from gdbext.direct.tasks import Task, listed, read_runs, read_switches, read_tasks, robust_list
 from gdbext.inferior.asleep import SystemCall
 
 FUTEX = "202 0x1000 0x80 0x0 0x0 0x0 0x0 0x7000 0x4000\n"
 CALL = SystemCall(202, (0x1000, 0x80, 0, 0, 0, 0), 0x7000, 0x4000)
 
 
-def add(root: Path, tid: int, call: str = FUTEX, schedstat: str = "500 20 7\n", switches: int = 3) -> None:
+def add(root: Path, tid: int, call: str = FUTEX, schedstat: str = "500 20 7\n", switches: int = 3,
+        state: str = "S", flags: int = 0x400100) -> None:
     folder = root / "100" / "task" / str(tid)
     folder.mkdir(parents=True)
     (folder / "syscall").write_text(call)
     (folder / "schedstat").write_text(schedstat)
-    (folder / "comm").write_text("worker\n")
+    (folder / "stat").write_text(f"{tid} (a worker) {state} 1 100 1 0 -1 {flags} 114 0\n")
     (folder / "status").write_text(f"State:\tS (sleeping)\nvoluntary_ctxt_switches:\t{switches}\n")
 
 
@@ -31,7 +32,7 @@ def read(root: Path, *only: int) -> dict[int, Task]:
 def test_call_name_and_number_of_runs_of_each_thread(tmp_path: Path) -> None:
     add(tmp_path, 102, "running\n")
     add(tmp_path, 100)
-    assert read(tmp_path) == {100: Task(100, "worker", CALL, 7), 102: Task(102, "worker", None, 7)}
+    assert read(tmp_path) == {100: Task(100, "a worker", CALL, 7), 102: Task(102, "a worker", None, 7)}
     assert list(read(tmp_path, 102)) == [102]
 
 
@@ -55,6 +56,21 @@ def test_counters_alone(tmp_path: Path) -> None:
 def test_thread_that_has_ended_is_left_out(tmp_path: Path) -> None:
     add(tmp_path, 100)
     assert list(read(tmp_path, 100, 101)) == [100]
+
+
+@pytest.mark.parametrize(("state", "flags"), [("Z", 0x400100), ("S", 0x404050), ("R", 0x404050)])
+def test_thread_without_code_of_the_process_is_left_out(state: str, flags: int, tmp_path: Path) -> None:
+    """A main thread that has ended while others live, and workers of io_uring."""
+    add(tmp_path, 100)
+    add(tmp_path, 101, state=state, flags=flags)
+    assert list(read(tmp_path)) == [100]
+    assert listed(100, (100,), str(tmp_path)) == {100}
+
+
+def test_thread_that_began_is_listed(tmp_path: Path) -> None:
+    add(tmp_path, 100)
+    add(tmp_path, 101)
+    assert listed(100, (100, 102), str(tmp_path)) == {100, 101}
 
 
 def test_process_that_does_not_exist_is_an_error(tmp_path: Path) -> None:
