@@ -699,8 +699,8 @@ def test_system_call_filter_that_forbids_ptrace(native: Sample) -> None:
         ran.complaint())
     assert not native.is_stopped()
     checked = launch("doctor", by=wrapper)
-    assert checked.status == 3
-    assert "a seccomp filter forbids ptrace" in checked.stdout
+    assert checked.status == 0, "a process whose threads sleep can be read without GDB"
+    assert "note     a seccomp filter forbids ptrace: GDB cannot attach" in checked.stdout
 
 
 def test_root_without_the_capability(native: Sample) -> None:
