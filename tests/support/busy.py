@@ -54,10 +54,11 @@ def busy(mode: str, directory: Path) -> Iterator[Busy]:
     with subprocess.Popen([build("busy"), mode, file], stdin=subprocess.DEVNULL) as process:
         try:
             running = Busy(process, file)
-            wait_until(lambda: running.counters.steps or process.poll() is not None, "the first step")
+            wait_until(lambda: running.counters.steps >= 3 or process.poll() is not None, "3 steps",
+                       seen=lambda: running.counters)
             if process.poll() == NOT_PERMITTED:
                 pytest.skip("io_uring is not permitted here")
-            running.wait_for_steps(3)
+            assert process.poll() is None, f"the program ended with status {process.poll()}"
             yield running
         finally:
             process.kill()
