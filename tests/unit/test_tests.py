@@ -139,7 +139,8 @@ COMPARED = {
 NOT_COMPARED = {
     **dict.fromkeys(("sample.h", "scenes.h", "stage.rs"), "a part of other samples"),
     "busy.c": "its threads run, so no two reports are equal",
-    "cut_short.c": "GDB ends system calls by stopping their threads, and the report shows that",
+    **dict.fromkeys(("cut_short.c", "ended_calls.c"),
+                    "GDB ends system calls by stopping their threads, and the report shows that"),
     **dict.fromkeys(("cluster.py", "processes.py"), "several processes, whose reports the launcher makes one by one"),
     **dict.fromkeys(("hangs.py", "hung_tests.py"), "started by a verb of the launcher or by pytest"),
     "hot.py": "JIT code of Python has no frame descriptions, so GDB makes the report",
