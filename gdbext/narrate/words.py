@@ -67,6 +67,11 @@ def plural(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 'es' if noun.endswith('s') else 's'}"
 
 
+def problem_of(target: str, problem: str) -> str:
+    """A problem that begins with the name of its target, once."""
+    return problem if problem.startswith((f"{target} ", f"{target}: ")) else f"{target}: {problem}"
+
+
 def reason(why: Reason | str, limit: int = 1000) -> Foreign:
     """The sentence of a reason; it may contain names from the target."""
     return Foreign(explain(why) if isinstance(why, Reason) else why, limit)

@@ -24,7 +24,7 @@ from gdbext.narrate.classes import C_LIBRARY, CRASH, DEADLOCK, KINDS, module_of,
 from gdbext.narrate.frames import file_name, frame_line
 from gdbext.narrate.names import Facts
 from gdbext.narrate.verdict import cycle_line
-from gdbext.narrate.words import plain, reason
+from gdbext.narrate.words import plain, problem_of, reason
 from gdbext.record import record
 from gdbext.render.escape import Safe, as_text, printable
 from gdbext.render.shown import Shown
@@ -320,7 +320,7 @@ def failure_lines(triage: Triage, indent: str) -> Iterator[str]:
 def failure_line(failure: Failure) -> str:
     """A failure on one line."""
     hint = f"; {printable(failure.hint)}" if failure.hint else ""
-    return f"{printable(failure.target, 300)}: {printable(failure.problem)}{hint}"
+    return problem_of(printable(failure.target), printable(failure.problem)) + hint
 
 
 def first_cycle(facts: Facts) -> str:

@@ -22,6 +22,7 @@ from gdbext.launcher.snapshots.progress import Progress
 from gdbext.launcher.snapshots.snapshot import Options, Target
 from gdbext.launcher.status import NoGdb, NoReport, worst
 from gdbext.launcher.targets import add_target, parse_targets
+from gdbext.narrate.words import problem_of
 from gdbext.render.escape import as_text, concatenated, joined
 from gdbext.render.shown import Shown
 
@@ -115,14 +116,14 @@ def _write(found: Sequence[Result], options: argparse.Namespace) -> None:
         write_file(options.html, html_page([_shown(*each) for each in found], f"gdbext: {title}"))
     sys.stdout.flush()
     for target, made in found:
-        name = f"{target.name}: " if len(found) > 1 else ""
         for note in made.notes:
-            say(f"gdbext report: {name}{note}")
+            say(f"gdbext report: {problem_of(target.name, note) if len(found) > 1 else note}")
         if made.paused is not None:
             say(f"gdbext report: {target.name} was "
                 + (f"paused for {made.paused:.2f} s" if made.paused else "not paused"))
         if made.problem is not None:
-            say(f"gdbext report: {name}{made.problem}" + (f"; {made.hint}" if made.hint else ""))
+            problem = problem_of(target.name, made.problem) if len(found) > 1 else made.problem
+            say(f"gdbext report: {problem}" + (f"; {made.hint}" if made.hint else ""))
 
 
 def _shown(target: Target, made: Report | NoReport) -> Shown:

@@ -406,6 +406,12 @@ def test_text_lists_classes_and_failures() -> None:
     assert text.index("x deadlock of") < text.index("crash:") < text.index("other:")
 
 
+@pytest.mark.parametrize("problem", ["cores/x is not a core", "cores/x: Permission denied"])
+def test_name_of_a_target_in_its_problem_is_not_repeated(problem: str) -> None:
+    assert classes.failure_line(Failure("cores/x", problem, "name a core")) == f"{problem}; name a core"
+    assert classes.failure_line(Failure("cores/x", f"1{problem}")) == f"cores/x: 1{problem}"
+
+
 def test_deadlocks_and_crashes_are_coloured() -> None:
     coloured = classes.text(whole(), style=Style(True))
     assert "\n1. 2 x \x1b[1;31mdeadlock of 2 threads: the GIL, pthread rwlock in libdrv.so\x1b[0m\n" in coloured
