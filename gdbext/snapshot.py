@@ -92,13 +92,14 @@ def take_snapshot(target: TargetWithTypes, object_names: bool = True, budget: Bu
                             PythonSide(memory, code, findings, (), {}, ()))
     context = read_context(target, code, library, threads, sites, python, findings, object_names)
     waits = find_waits(context)
-    return Snapshot(context, waits, find_locks(context, waits, gone, known_code or KnownCode()))
+    return Snapshot(context, waits, find_locks(context, waits, gone, known_code or KnownCode()), gone)
 
 
 class Snapshot:
     """What was found in a target, which must stay stopped meanwhile. Stacks are read on request."""
 
-    def __init__(self, context: Context, waits: Mapping[int, SeenWait], locks: FoundLocks) -> None:
+    def __init__(self, context: Context, waits: Mapping[int, SeenWait], locks: FoundLocks,
+                 gone: GoneOwners) -> None:
         self._context = context
         self._target = context.target
         self._findings = context.findings
@@ -108,6 +109,7 @@ class Snapshot:
         self._python = context.python
         self._waits = waits
         self._found = locks
+        self._gone = gone
         self._mixed = MixedStacks(self._code, self._python.interpreter_code.__getitem__)
         self._stacks: dict[int, MixedStack] = {}
         #: How much of a variable is shown.
@@ -318,7 +320,7 @@ class Snapshot:
 
     @functools.cached_property
     def _doubts(self) -> Doubts:
-        return Doubts(self._context, self._waits, self._found.locks)
+        return Doubts(self._context, self._waits, self._found.locks, self._gone)
 
     def _certain(self, deadlocks: tuple[Deadlock, ...]) -> tuple[Deadlock, ...]:
         """The deadlocks that do not rest on what may have been left out."""

@@ -29,9 +29,9 @@ ReasonCode = Literal[
     "owner-in-no-list", "owner-tstate-gone", "runtime-not-initialised", "runs-take-gil", "tids-unknown",
     # threads/gone.py: owners that are not threads of the process; the first three are those of `Lock.orphan`
     "thread-exited", "left-behind-by-fork", "not-a-living-thread",
-    "forked-by-other-thread", "not-a-descriptor", "not-a-tid", "owner-descriptor", "owner-maybe-unread",
-    "owner-unmapped", "tid-maybe-unread", "tid-not-given-yet", "tid-not-here", "tid-not-listed", "tid-of-other-process",
-    "tid-of-parent", "tid-reused", "tid-vanished",
+    "forked-by-other-thread", "idents-not-matched", "not-a-descriptor", "not-a-tid", "owner-descriptor",
+    "owner-maybe-unread", "owner-unmapped", "tid-maybe-unread", "tid-not-given-yet", "tid-not-here", "tid-not-listed",
+    "tid-of-other-process", "tid-of-parent", "tid-reused", "tid-vanished",
     # waits/: locks
     "held-by-another-process", "lock-about-to-be-taken", "lock-unreadable", "records-no-owner", "readers-counted",
     "ordered-section",

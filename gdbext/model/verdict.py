@@ -46,8 +46,3 @@ class Verdict:
     def outcome(self) -> Outcome:
         """The outcome of its kind; ``doubt`` for a kind of a newer version."""
         return _BY_NAME.get(self.kind, "doubt")
-
-    @property
-    def ends_by_itself(self) -> bool | None:
-        """Whether it may end without help; None if that is not known."""
-        return {"stuck": False, "doubt": None}.get(self.outcome, True)

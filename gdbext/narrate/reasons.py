@@ -157,6 +157,8 @@ _WORDINGS: Mapping[ReasonCode, Wording] = {
     "left-behind-by-fork": "left behind by fork",
     "not-a-living-thread": "not a living thread",
     "forked-by-other-thread": "its owner had TID {tid}; this process was forked by a thread other than the main thread",
+    "idents-not-matched": "its owner is recorded as the thread with pthread_t {pthread:#x}, which cannot be matched to "
+                          "a thread",
     "not-a-descriptor": "its owner field contains {pthread:#x}, which is not a thread descriptor",
     "not-a-tid": "its owner field contains {tid}, which is not a TID",
     "owner-descriptor": "its owner was the thread with pthread_t {pthread:#x}",

@@ -42,6 +42,7 @@ from gdbext.schema.codec import (
     shape,
 )
 from gdbext.schema.reasons import NOTES, REASON, REASON_OR_NONE, REASONS, joined_reasons
+from gdbext.verdict.judge import ends_by_itself
 
 SCHEMA = "gdbext/1"
 #: How many frames of a crash are listed; recursion may make a hundred thousand.
@@ -280,7 +281,7 @@ _VERDICT_ITSELF = shape(
 def _write_verdict(report: model.Report) -> dict[str, Any]:
     facts = Facts(report)
     return {"title": verdict_title(facts.verdict), "sentence": plain(sentence(facts)),
-            "ends_by_itself": facts.verdict.ends_by_itself, "next": next_step(facts) or None,
+            "ends_by_itself": ends_by_itself(facts.report), "next": next_step(facts) or None,
             **_VERDICT_ITSELF.write(facts.verdict)}
 
 

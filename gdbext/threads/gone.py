@@ -25,6 +25,10 @@ _MAX_TID = 1 << 22
 _ALIGNMENT, _LOWEST, _HIGHEST = 64, 1 << 16, 1 << 47
 #: The alignment of descriptors in every version of glibc: they contain room for SSE registers.
 _LEAST_ALIGNMENT = 16
+#: A process that fork made, and that has not called execve since (Linux 6.1 include/linux/sched.h).
+_PF_FORKNOEXEC = 0x40
+#: Fields of /proc/PID/stat behind the name: `flags` and `starttime` (Linux 6.1 fs/proc/array.c, do_task_stat).
+_FLAGS, _START = 6, 19
 
 
 class Gone(NamedTuple):
@@ -55,6 +59,8 @@ class GoneOwners:
         :param pthread: ``struct pthread *``, not that of a thread of the process.
         """
         why = because("owner-descriptor", pthread=pthread)
+        if not self._threads.number_of_tid:  # an emulator such as Valgrind runs a program whose threads have others
+            return Gone(None, RECORDED, because("idents-not-matched", pthread=pthread))
         if not self._threads.all_available:
             return Gone(None, RECORDED, because("owner-maybe-unread", pthread=pthread))
         if pthread % _LEAST_ALIGNMENT:  # a word that points 16 bytes before itself looks like `struct pthread.self`
@@ -62,6 +68,8 @@ class GoneOwners:
         state = descriptor_state(self._target.memory, self._layouts, pthread)
         if state is Descriptor.ENDED:
             return Gone(EXITED, RECORDED, why)
+        if state is Descriptor.COPIED and self.was_forked() is False:
+            return Gone(None, RECORDED, because("idents-not-matched", pthread=pthread))
         if state is Descriptor.COPIED:
             return Gone(LEFT_BEHIND, RECORDED, why)
         if state is Descriptor.UNMAPPED and pthread % _ALIGNMENT == 0 and _LOWEST <= pthread < _HIGHEST:
@@ -74,7 +82,8 @@ class GoneOwners:
             return Gone(None, RECORDED, because("tid-maybe-unread", tid=tid))
         if not 0 < tid <= _MAX_TID:
             return Gone(None, RECORDED, because("not-a-tid", tid=tid))
-        if self._target.proc is not None and tid in self._target.proc.parent_threads()[1]:
+        proc = self._target.proc if self.was_forked() is not False else None
+        if proc is not None and tid in proc.parent_threads()[1]:
             return Gone(LEFT_BEHIND, RECORDED, because("tid-of-parent", tid=tid))
         if tid < self._threads.process_tid and self.first_was_started():
             return Gone(LEFT_BEHIND, DERIVED, because("forked-by-other-thread", tid=tid))
@@ -100,14 +109,15 @@ class GoneOwners:
 
     def _started_before(self, tid: int) -> bool:
         """Whether a task of the host started before this process; also true if that is not known."""
-        starts = []
-        for number in (tid, self._target.pid):
-            text = self._target.read_host_file(f"/proc/{number}/stat", 4096) or b""
-            try:  # field 22; field 2, the name in parentheses, may contain any character
-                starts.append(int(text.rpartition(b")")[2].split()[19]))
-            except (ValueError, IndexError):
-                return True
-        return starts[0] <= starts[1]
+        task, process = self._stat(tid, _START), self._stat(self._target.pid, _START)
+        return task is None or process is None or task <= process
+
+    def _stat(self, number: int, field: int) -> int | None:
+        text = self._target.read_host_file(f"/proc/{number}/stat", 4096) or b""
+        try:  # the name in parentheses may contain any character
+            return int(text.rpartition(b")")[2].split()[field])
+        except (ValueError, IndexError):
+            return None
 
     def _last_tid(self) -> int | None:
         text = self._target.read_host_file("/proc/loadavg", 256) or b""
@@ -115,6 +125,13 @@ class GoneOwners:
             return int(text.split()[4])
         except (ValueError, IndexError):
             return None
+
+    def was_forked(self) -> bool | None:
+        """Whether fork made the process, which has not called execve since; None if not known."""
+        if self.first_was_started():
+            return True
+        flags = self._stat(self._target.pid, _FLAGS) if self._target.kind == "live" else None
+        return bool(flags & _PF_FORKNOEXEC) if flags else None  # gVisor has no flags
 
     def first_was_started(self) -> bool | None:
         """Whether pthread_create started the first thread: then the process is a child of fork. None if not known.

@@ -11,7 +11,19 @@ import functools
 import re
 from collections.abc import Callable, Iterable
 
-from gdbext.model import DERIVED, INFERRED, RESULT_STATES, Deadlock, Lock, PyFrame, Report, Task, Thread, weakest
+from gdbext.model import (
+    DERIVED,
+    INFERRED,
+    RESULT_STATES,
+    Deadlock,
+    Fault,
+    Lock,
+    PyFrame,
+    Report,
+    Task,
+    Thread,
+    weakest,
+)
 from gdbext.model.kinds import GIL, kind_of
 from gdbext.model.reasons import find_reasons, parts
 from gdbext.model.verdict import Verdict, VerdictKind
@@ -52,6 +64,21 @@ def judge(report: Report) -> Verdict:
     return Verdict("idle")
 
 
+def ends_by_itself(report: Report) -> bool | None:
+    """Whether the state that the verdict describes ends without help; None if neither is known.
+
+    It does if each thread of the verdict, or else the first thread, runs, continues after a time, or waits for locks
+    of threads that do.
+    """
+    verdict = verdict_of(report)
+    if verdict.outcome == "stuck":
+        return False
+    if verdict.outcome == "doubt" or verdict.greenlets:
+        return None
+    scene = _Scene(report)
+    return True if scene.continuing.issuperset(verdict.threads or (scene.first,)) else None
+
+
 class _Scene:
     """A report with what several explanations need."""
 
@@ -84,6 +111,18 @@ class _Scene:
             for holder in self.holders(thread):
                 waiting.setdefault(holder, []).append(thread.number)
         return waiting
+
+    @functools.cached_property
+    def continuing(self) -> set[int]:
+        """The threads that run, continue after a time, or wait only for locks of such threads."""
+        found = {thread.number for thread in self.threads.values() if _continues(thread)}
+        left = list(found)
+        while left:
+            for waiter in self.waiting.get(left.pop(), ()):
+                if waiter not in found and found.issuperset(self.holders(self.threads[waiter])):
+                    found.add(waiter)
+                    left.append(waiter)
+        return found
 
     def behind(self, number: int) -> list[int]:
         """The threads that wait for a thread, directly or behind others."""
@@ -129,14 +168,22 @@ def _continues(thread: Thread) -> bool:
 
 
 def _crash(scene: _Scene) -> Verdict | None:
-    """A crash, unless the signal was sent: a program may have been killed because it hung."""
+    """A crash, unless the signal was sent: a program may have been stopped because it hung."""
     crash = scene.report.crash
     return _died(scene) if crash is not None and crash.fault.kind != "sent" else None
 
 
 def _died(scene: _Scene) -> Verdict | None:
+    """A crash, unless another process sent the signal: that says nothing about the program."""
     crash = scene.report.crash
-    return Verdict("crash", (crash.thread,), evidence=crash.fault.evidence) if crash is not None else None
+    if crash is None or crash.fault.kind == "sent" and _sent_by_another(crash.fault, scene.report.target.pid):
+        return None
+    return Verdict("crash", (crash.thread,), evidence=crash.fault.evidence)
+
+
+def _sent_by_another(fault: Fault, pid: int) -> bool:
+    # the kernel records no sender from another PID namespace; a signal without a code was raised in a handler
+    return fault.sender[0] != pid if fault.sender is not None else fault.code is not None
 
 
 def _of_deadlocks(kind: VerdictKind, deadlocks: Iterable[Deadlock]) -> Verdict | None:

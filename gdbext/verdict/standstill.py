@@ -14,6 +14,10 @@ from gdbext.verdict.wait_for import find_standstill
 class Doubts(Protocol):
     """What may still wake a thread. The questions are asked in order, because each costs more than the one before."""
 
+    def was_forked(self) -> bool:
+        """Whether the process is known to be a child of fork that has not called execve since."""
+        ...
+
     def first_wants_lock_alone(self) -> bool:
         """Whether the first thread waits for a lock of Python at the beginning of a `with` block."""
         ...
@@ -47,7 +51,7 @@ def prove_standstill(threads: Sequence[Thread], locks: Mapping[str, Lock], first
             or not doubts.only_threads_wake()):
         return None
     if len(threads) == 1 and wants_alone:
-        # typical of a child of fork; a handler of a signal does not release what it has not taken
-        candidates = locks[found.edges[0].lock].candidates
-        return replace(found, why=because("no-other-thread", owner_unknown=int(not candidates)))
+        # a handler of a signal does not release what it has not taken
+        owner_unknown = doubts.was_forked() and not locks[found.edges[0].lock].candidates
+        return replace(found, why=because("no-other-thread", owner_unknown=int(owner_unknown)))
     return None if doubts.may_get_signals() else found

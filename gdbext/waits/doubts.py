@@ -12,6 +12,7 @@ from gdbext.inferior.proc import HARMLESS
 from gdbext.model import Lock
 from gdbext.model.kinds import FILE_LOCK, GIL, kind_of
 from gdbext.model.reasons import Reason, because, because_of
+from gdbext.threads.gone import GoneOwners
 from gdbext.waits.context import Context
 from gdbext.waits.native import ANYONE_WAKES
 from gdbext.waits.seen import SeenWait
@@ -28,10 +29,16 @@ class Doubts:
     :param locks: by id, with their holders.
     """
 
-    def __init__(self, context: Context, waits: Mapping[int, SeenWait], locks: Mapping[str, Lock]) -> None:
+    def __init__(self, context: Context, waits: Mapping[int, SeenWait], locks: Mapping[str, Lock],
+                 gone: GoneOwners) -> None:
         self._context = context
         self._waits = waits
         self._locks = locks
+        self._gone = gone
+
+    def was_forked(self) -> bool:
+        """Whether the process is known to be a child of fork that has not called execve since."""
+        return bool(self._gone.was_forked())
 
     def first_wants_lock_alone(self) -> bool:
         """Whether the first thread waits for a lock of Python at the beginning of a `with` block."""

@@ -13,6 +13,7 @@ from gdbext.narrate.words import plain
 from gdbext.render.style import Style
 from gdbext.render.text import TextRenderer
 from gdbext.schema.read import read_document
+from gdbext.verdict.judge import ends_by_itself
 from tests.support.documents import as_json
 from tests.support.fake_page import asyncio, ring
 from tests.support.fake_report import gil_deadlock, healthy, standstill, standstill_of_workers, without_verdict
@@ -49,7 +50,7 @@ def test_verdict_of_a_newer_version() -> None:
     report = read_document(made)
     facts = Facts(report)
     assert (verdict.verdict_title(facts.verdict), facts.verdict.outcome) == ("SOLAR-FLARE", "doubt")
-    assert facts.verdict.ends_by_itself is None
+    assert ends_by_itself(report) is None
     assert verdict.headline(facts)[0] == "doubt"
 
 

@@ -69,7 +69,28 @@ def test_descriptor_is_aligned(address: int, state: int, expected: object) -> No
     target, layouts = FakeTarget(), glibc_layouts("2.36", "x86_64")
     target.memory = memory = FakeMemory()
     Builder(memory, layouts).put("struct pthread", address, self=address, cancelhandling=state)
-    threads: Any = SimpleNamespace(all_available=True)
+    threads: Any = SimpleNamespace(all_available=True, number_of_tid={100: 1}, first=0)
     gone = GoneOwners(target, layouts, threads).by_descriptor(address)
     assert gone.orphan == expected
     assert (gone.why.code == "not-a-descriptor") == (expected is None)
+
+
+#: ``/proc/PID/stat`` up to the flags: PF_RANDOMIZE, with and without PF_FORKNOEXEC.
+EXECUTED, FORKED = (f"100 (a ) b) S 1 1 1 0 -1 {flags} 0".encode() for flags in (0x400000, 0x400040))
+
+
+@pytest.mark.parametrize(("tids", "stat_of_process", "orphan"), [
+    ({100: 1}, FORKED, LEFT_BEHIND), ({100: 1}, b"", LEFT_BEHIND), ({100: 1}, EXECUTED, None), ({}, FORKED, None),
+    ({}, b"", None)])
+def test_copied_descriptor_is_left_behind_when_fork_made_the_process_and_threads_match(
+        tids: dict[int, int], stat_of_process: bytes, orphan: object) -> None:
+    """Valgrind runs a program in its own process: no ident of the program is the descriptor of a thread."""
+    address = 0x7F12_3456_7700
+    target, layouts = FakeTarget(), glibc_layouts("2.36", "x86_64")
+    target.memory = memory = FakeMemory()
+    target.files["/proc/100/stat"] = stat_of_process
+    Builder(memory, layouts).put("struct pthread", address, self=address, cancelhandling=0)
+    threads: Any = SimpleNamespace(all_available=True, number_of_tid=tids, first=0)
+    gone = GoneOwners(target, layouts, threads).by_descriptor(address)
+    assert gone.orphan == orphan
+    assert (gone.why.code == "idents-not-matched") == (orphan is None)

@@ -27,7 +27,7 @@ from gdbext.model import (
 from gdbext.model.kinds import LockKind
 from gdbext.model.reasons import ReasonCode, because
 from gdbext.model.verdict import OUTCOMES, Verdict
-from gdbext.verdict.judge import judge, verdict_of
+from gdbext.verdict.judge import ends_by_itself, judge, verdict_of
 from tests.support import fake_page
 from tests.support.fake_report import crashed, gil_deadlock, healthy, orphaned, standstill, without_verdict
 from tests.support.reasons import text
@@ -198,8 +198,14 @@ def test_proofs_come_before_what_may_end() -> None:
     killed = replace(crashed(), deadlocks=gil_deadlock().deadlocks)
     assert killed.crash is not None
     killed = replace(killed, crash=replace(killed.crash, fault=replace(killed.crash.fault, kind="sent")))
+    assert killed.crash is not None
     assert judge(killed).kind == "deadlock"
-    assert judge(replace(killed, deadlocks=())).kind == "crash"
+    assert judge(replace(killed, deadlocks=(), no_verdict=text("musl"))).kind == "unknown"
+    assert judge(replace(killed, deadlocks=(), threads=(thread(1, SOCKET),), locks=LOCKS)).kind == "blocked-behind"
+    # a program that raises the signal has died of it
+    for code, sender in ("SI_TKILL", (INFO.pid, 0)), ("SI_USER", (INFO.pid, 0)), (None, None):
+        fault = replace(killed.crash.fault, code=code, sender=sender)
+        assert judge(replace(killed, deadlocks=(), crash=replace(killed.crash, fault=fault))).kind == "crash"
     cycle = judge(replace(fake_page.asyncio(), deadlocks=()))
     assert (cycle.kind, cycle.tasks) == ("task-cycle", (0x10, 0x20))
     assert judge(replace(report(thread(1, HELD_BY_2), thread(2, SOCKET), locks=LOCKS),
@@ -214,10 +220,24 @@ def test_a_report_keeps_its_verdict() -> None:
 
 def test_outcomes() -> None:
     assert {kind for kind, outcome in OUTCOMES.items() if outcome == "fine"} == {"computing", "idle"}
-    assert {Verdict(kind).ends_by_itself for kind, outcome in OUTCOMES.items() if outcome == "stuck"} == {False}
-    assert {Verdict(kind).ends_by_itself for kind, outcome in OUTCOMES.items()
-            if outcome in ("outside", "fine")} == {True}
-    assert Verdict("unknown").ends_by_itself is None
+    stuck = [kind for kind, outcome in OUTCOMES.items() if outcome == "stuck"]
+    assert {ends_by_itself(replace(healthy(), verdict=Verdict(kind, (1,)))) for kind in stuck} == {False}
+    assert ends_by_itself(replace(healthy(), verdict=Verdict("unknown", (1,)))) is None
+
+
+@pytest.mark.parametrize(("first", "second", "ends"), [
+    (thread(1, HELD_BY_2), thread(2, status="running"), True),
+    (thread(1, HELD_BY_2), thread(2, blocked_on="sleeps-for"), True),
+    (thread(1, HELD_BY_2), thread(2, SOCKET, timed=True), True),
+    (thread(1, blocked_on="sleeps"), thread(2, SOCKET), True),
+    (thread(1, HELD_BY_2), thread(2, SOCKET), None),
+    (thread(1, SOCKET), thread(2, blocked_on="sleeps"), None),
+    (thread(1, blocked_on="waits-for-child"), thread(2, SOCKET), None),
+    (thread(1, UNKNOWN), thread(2, blocked_on="sleeps"), None),
+    (thread(1, blocked_on="waits-for-signal"), thread(2, SERVED), None)])
+def test_state_ends_by_itself_when_a_timeout_or_a_running_thread_ends_it(
+        first: Thread, second: Thread, ends: bool | None) -> None:
+    assert ends_by_itself(report(first, second, locks=LOCKS)) is ends
 
 
 def test_damaged_references_are_ignored() -> None:

@@ -15,11 +15,15 @@ LOCK = "semaphore:0x1000"
 class Answers:
     """Doubts with given answers; the default ones leave no doubt."""
 
+    forked: bool = False
     alone: bool = False
     unread: Reason | None = None
     sleeps: bool = True
     private: bool = True
     signals: bool = False
+
+    def was_forked(self) -> bool:
+        return self.forked
 
     def first_wants_lock_alone(self) -> bool:
         return self.alone
@@ -65,3 +69,10 @@ def test_signals_do_not_release_the_lock_that_the_only_thread_wants() -> None:
     assert found.why is not None
     assert found.why.code == "no-other-thread"
     assert prove_standstill(threads(2), LOCKS, 1, Answers(alone=True, signals=True)) is None
+
+
+@pytest.mark.parametrize("forked", [True, False])
+def test_fork_is_only_a_cause_in_a_child_of_fork(forked: bool) -> None:
+    found = prove_standstill(threads(1), LOCKS, 1, Answers(alone=True, forked=forked))
+    assert found is not None
+    assert found.why == because("no-other-thread", owner_unknown=int(forked))

@@ -55,15 +55,19 @@ def test_lock_that_a_thread_waits_for_inside_of_its_own_block(program: Program) 
     assert edges(program.look()) == [{(1, f"py-lock:{lock:#x}", 1)}]
 
 
-@pytest.mark.parametrize(("has_with", "why"), [(False, "not have survived fork"), (True, "no other thread")])
-def test_only_thread_at_a_with_statement(program: Program, has_with: bool, why: str) -> None:
+@pytest.mark.parametrize(("has_with", "flags", "is_orphan"), [
+    (False, 0x400040, True), (True, 0x400040, False), (False, 0x400000, False), (False, 0, False)])
+def test_only_thread_at_a_with_statement(program: Program, has_with: bool, flags: int, is_orphan: bool) -> None:
+    """Only a child of fork (PF_FORKNOEXEC is 0x40) may lack the thread that holds the lock."""
+    program.target.files["/proc/100/stat"] = f"100 (python) S 1 1 1 0 -1 {flags} 0".encode()
     lock = program.python.lock()
     program.waiter(lock, [lock] if has_with else [], names=("release",))
     deadlock, = program.look().deadlocks
     assert (deadlock.evidence, deadlock.standstill) == (INFERRED, True)
     assert [(edge.waiter, edge.lock, edge.holder) for edge in deadlock.edges] == [(1, f"py-lock:{lock:#x}", None)]
     assert deadlock.why is not None
-    assert why in explain(deadlock.why)
+    assert "no other thread" in explain(deadlock.why)
+    assert ("not have survived fork" in explain(deadlock.why)) == is_orphan
 
 
 def test_only_thread_in_acquire(program: Program) -> None:
