@@ -1,4 +1,4 @@
-"""musl: its locks are not decoded, so no owner is reported and no deadlock is ruled out."""
+"""Programs whose locks are not decoded, linked with musl or static: no owner, no deadlock, and no crash by a kill."""
 
 from __future__ import annotations
 
@@ -8,12 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import gdb_session, samples
+from tests.support import cores, gdb_session, samples
+from tests.support.launcher import launch
 
 COMPILER = shutil.which("musl-gcc")
 
 
-@pytest.mark.skipif(COMPILER is None, reason="musl-gcc is not installed; Debian has it in musl-tools")
+needs_musl = pytest.mark.skipif(COMPILER is None, reason="musl-gcc is not installed; Debian has it in musl-tools")
+
+
+@needs_musl
 @pytest.mark.parametrize("static", [False, True], ids=["shared", "static"])
 def test_musl_locks_have_no_owner_and_no_verdict(static: bool, tmp_path: Path) -> None:
     program = tmp_path / "abba"
@@ -33,3 +37,16 @@ def test_musl_locks_have_no_owner_and_no_verdict(static: bool, tmp_path: Path) -
     # the futex word is 4 bytes behind the start of the mutex
     assert len([address for address in waited if any(0 <= address - at < 40 for at in held if at)]) == 2
     assert all(row["holders"] == [] and row["orphan"] is None for row in waited.values())
+
+
+@pytest.mark.parametrize("compiler", ["gcc -static", pytest.param("musl-gcc", marks=needs_musl)])
+def test_core_of_a_hang_that_was_killed_is_no_crash(compiler: str, tmp_path: Path) -> None:
+    """The signal came from another process: the program was killed because it hung."""
+    program = tmp_path / "abba"
+    subprocess.run([*compiler.split(), "-O1", "-pthread", "-o", program, samples.SOURCES / "abba.c"], check=True)
+    with samples.running([program, "mutex"], tmp_path) as sample:
+        core = cores.kernel_core(sample)
+    ran = launch("report", core, "--json")
+    document = ran.document()
+    assert (document["verdict"]["kind"], ran.status) == ("unknown", 3)
+    assert document["crash"]["fault"]["kind"] == "sent", "what the kernel recorded is still in the report"
