@@ -1,16 +1,12 @@
-"""Guard objects: the locks that a frame's destructors would release if the call that it is in threw an exception.
+"""Guard objects of Rust: the locks that a frame's destructors would release if the call that it is in panicked.
 
-An exception out of a call goes to a landing pad, which destroys the objects that exist during the call. The code of
-the landing pad runs here on the frame's registers and memory as they are at the stop. Where a condition is unknown,
-both paths are followed. So a guard that says that it does not own its lock (`std::unique_lock` after `unlock()`)
-releases nothing. Handlers (`catch`) are not followed: a program may release there what it does not hold.
+A panic out of a call goes to a landing pad, which destroys the objects that exist during the call. The code of the
+landing pad runs here on the frame's registers and memory as they are at the stop. Where a condition is unknown, both
+paths are followed. Handlers (`catch_unwind`) are not followed: a program may release there what it does not hold.
 
-That a destructor would release a lock does not prove that the thread holds it. `holders/proven.py` also requires that
-the code before the call has acquired it.
-
-For locks of Rust it is enough. Safe code can release such a lock only by the destructor of its guard, and the compiler
-knows at each call which guards exist. `Condvar::wait` and `MutexGuard::unlocked` give a lock back for a while: in the
-function itself the landing pad acquires it again, and `holders/proven.py` examines the frames inside of it.
+Safe code can release a lock of Rust only by the destructor of its guard, and the compiler knows at each call which
+guards exist. `Condvar::wait` and `MutexGuard::unlocked` give a lock back for a while: in the function itself the
+landing pad acquires it again, and `holders/proven.py` examines the frames inside of it.
 """
 
 from __future__ import annotations
@@ -29,12 +25,11 @@ from gdbext.record import record
 from gdbext.remembered import remembered
 from gdbext.threads.code import Code
 
-#: Routines whose cleanups are destructors: those of C++, and of C++ functions without a handler that GCC optimises at
-#: link time; and that of Rust. Other languages use landing pads for other purposes.
-_PERSONALITIES = frozenset({"__gxx_personality_v0", "__gcc_personality_v0", "rust_eh_personality"})
+#: The routine whose cleanups are destructors of Rust. Other languages use landing pads for other purposes.
+_PERSONALITY = "rust_eh_personality"
 #: Bounds: instructions and paths of one landing pad, depth of calls.
 _MAX_STEPS, _MAX_PATHS, _MAX_DEPTH = 4000, 64, 12
-#: Most bytes of a function that is followed although it neither acquires nor releases: it may return a member.
+#: Most bytes of a function that is followed although it does not release: it may return a member.
 _MAX_ACCESSOR = 64
 #: The function that continues with the exception after the cleanup.
 _RESUME = "_Unwind_Resume"
@@ -44,15 +39,13 @@ _EXCEPTION = 0x8000_0EEE_0EEE_0EEE
 
 @record
 class Cleanup:
-    """The locks that every path of a landing pad releases before it acquires them, if it does, and the function's call.
+    """The locks that every path of a landing pad releases before it acquires them, if it does.
 
-    `releases` has the function, or the instruction, by the lock's address. `all` are the locks that any path releases,
-    and `shared` those of a reader. `helpers` are functions that get a lock after an instruction has released it, or has
-    failed to.
+    `shared` are those that a path releases for a reader. `helpers` are functions that get a lock after an instruction
+    has released it, or has failed to.
     """
 
-    releases: Mapping[int, int]
-    all: frozenset[int]
+    releases: frozenset[int]
     shared: frozenset[int] = frozenset()
     helpers: frozenset[int] = frozenset()
 
@@ -61,16 +54,16 @@ class Cleanup:
 class _Path:
     """One path: where it is, the depth of calls, and the first that it does with each lock.
 
-    `first` has the function that releases the lock, by the lock's address; None if it acquires the lock.
+    `releases` says whether that releases the lock, by the lock's address; otherwise it may acquire the lock.
     """
 
     machine: Machine
     at: int
     depth: int
-    first: dict[int, int | None]
+    releases: dict[int, bool]
 
     def copy(self, at: int) -> _Path:
-        return _Path(self.machine.copy(), at, self.depth, dict(self.first))
+        return _Path(self.machine.copy(), at, self.depth, dict(self.releases))
 
 
 class _Unknown(GdbextError):
@@ -80,21 +73,14 @@ class _Unknown(GdbextError):
 class Guards:
     """Runs the landing pads of frames.
 
-    :param arguments: the register with the lock's address, by the address of each function that acquires or releases.
-    :param releasing: those of them that only release.
-    :param names: the addresses of all of them, by their names.
-    :param dropped: the instructions by which destructors of Rust release locks.
+    :param dropped: the instructions by which destructors release locks.
     """
 
-    def __init__(self, target: Target, code: Code, flow: LockFlow, arguments: Mapping[int, str],
-                 releasing: frozenset[int], names: Mapping[str, int], dropped: Inlined | None = None) -> None:
+    def __init__(self, target: Target, code: Code, flow: LockFlow, dropped: Inlined) -> None:
         self._target = target
         self._code = code
         self._cpu = code.cpu
         self._flow = flow
-        self._arguments = arguments
-        self._releasing = releasing
-        self._names = names
         self._dropped = dropped
         # of all paths of the landing pad that is followed now
         self._shared: set[int] = set()
@@ -105,30 +91,24 @@ class Guards:
         self._target, self._code = target, code
 
     @if_unreadable(None)
-    def find_cleanup(self, pc: int, registers: Mapping[str, int], hides_flags: bool = False) -> Cleanup | None:
+    def find_cleanup(self, pc: int, registers: Mapping[str, int]) -> Cleanup | None:
         """What the landing pad of a frame's call does; None if there is none, or if it cannot be followed.
 
         :param pc: the address of any byte of the call.
         :param registers: of the frame, as a call preserves them.
-        :param hides_flags: take flags in memory as unknown, to find out whether the release depends on one.
         """
         table = self._code.exception_table(pc)
         pad = self._landing_pad(table, pc) if table is not None else None
-        if table is None or pad is None or not pad.cleans_up or self._dropped is not None and not self._throws(
-                table, pad, pc):
+        if table is None or pad is None or not pad.cleans_up or not self._throws(table, pad, pc):
             return None
         self._shared, self._helpers = set(), set()
-        machine = self._cpu.machine(self._target.memory, registers, hides_flags)
+        machine = self._cpu.machine(self._target.memory, registers)
         machine.registers[self._cpu.RESULT] = _EXCEPTION
         ends = list(self._ends(_Path(machine, pad.address, 0, {})))
         if not ends:
             return None
-        releases: dict[int, int] = {}
-        for lock, by in ends[0].items():
-            if by is not None and all(end.get(lock) is not None for end in ends):
-                releases[lock] = by
-        return Cleanup(releases, frozenset(lock for end in ends for lock, by in end.items() if by is not None),
-                       frozenset(self._shared), frozenset(self._helpers))
+        releases = frozenset(lock for lock in ends[0] if all(end.get(lock) for end in ends))
+        return Cleanup(releases, frozenset(self._shared), frozenset(self._helpers))
 
     def _throws(self, table: ExceptionTable, pad: LandingPad, pc: int) -> bool:
         """Whether an exception may come out of a call, so that the landing pad is really that of the call.
@@ -164,14 +144,15 @@ class Guards:
     def _landing_pad(self, table: ExceptionTable, pc: int) -> LandingPad | None:
         name = self._name(table.personality)
         # in debug information of Rust, the name begins with that of its module
-        if name is None or name.rpartition("::")[2] not in _PERSONALITIES:
-            # each program contains the routine of Rust, which has no name if the program is stripped
-            is_own = self._code.module(table.personality) is self._code.module(pc)
-            if self._dropped is None or name is not None or not is_own:
+        if name is None:
+            # each program contains the routine, which has no name if the program is stripped
+            if self._code.module(table.personality) is not self._code.module(pc):
                 return None
+        elif name.rpartition("::")[2] != _PERSONALITY:
+            return None
         return find_landing_pad(self._target.memory, table.address, table.function, pc)
 
-    def _ends(self, first: _Path) -> Iterator[Mapping[int, int | None]]:
+    def _ends(self, first: _Path) -> Iterator[Mapping[int, bool]]:
         """What each path has done when it continues with the exception, or handles it."""
         work, steps, paths = [first], 0, 1
         while work:
@@ -183,7 +164,7 @@ class Guards:
                 try:
                     branch = self._step(path)
                 except _Resumed:
-                    yield path.first
+                    yield path.releases
                     break
                 except _Aborted:
                     break
@@ -203,33 +184,30 @@ class Guards:
         elif instruction.kind in ("trap", "undefined") or not instruction.falls_through:
             raise _Aborted
         else:
-            if self._dropped is not None:
-                self._exchange(path, instruction, self._dropped)
+            self._exchange(path, instruction)
             path.machine.step(instruction)
             path.at = instruction.next_address
         return None
 
-    def _exchange(self, path: _Path, instruction: Instruction, dropped: Inlined) -> None:
+    def _exchange(self, path: _Path, instruction: Instruction) -> None:
         """Note that an instruction releases a lock, or may acquire it."""
-        exchange = instruction.exchange
+        exchange, dropped = instruction.exchange, self._dropped
         if exchange is None or exchange.size != dropped.size or exchange.kind == "computes":
             return
         address = exchange.operand.address(path.machine.registers, instruction.next_address)
         bits = 8 * exchange.size
         stored = path.machine.lowest(exchange.stored, bits) if exchange.stored is not None else exchange.added
         mask = (1 << bits) - 1
-        by: int | None = None
+        releases = stored is not None and not stored & mask
         if exchange.kind == "adds":
             if address is None or stored is None or -stored & mask not in dropped.subtracted:
                 return  # a count of references
-            by = instruction.address
+            releases = True
             if -stored & mask not in dropped.acquired:
                 self._shared.add(address)
         elif address is None:
             raise _Unknown("an instruction may acquire any lock")
-        elif stored is not None and not stored & mask:
-            by = instruction.address
-        path.first.setdefault(address, by)
+        path.releases.setdefault(address, releases)
 
     def _jump(self, path: _Path, instruction: Instruction) -> _Path | None:
         is_taken = path.machine.is_taken(instruction)
@@ -244,8 +222,7 @@ class Guards:
             path.at = target
             return other
         called = self._behind(target)
-        if called is not None and (called != target or called in self._arguments
-                                   or path.depth and self._code.starts_function(called)):
+        if called is not None and (called != target or path.depth and self._code.starts_function(called)):
             # a call in place of a return
             self._call(path, instruction, called, None)
         else:
@@ -272,18 +249,9 @@ class Guards:
             raise _Aborted
         if called is None:
             raise _Unknown("the target of a call is not known")
-        if self._dropped is not None and argument in path.first:
+        if argument in path.releases:
             self._helpers.add(called)
             machine.skip_call()
-        elif called in self._arguments:
-            lock = machine.registers.get(self._arguments[called])
-            if lock is None:
-                raise _Unknown("the lock is not known")
-            path.first.setdefault(lock, called if called in self._releasing else None)
-            machine.skip_call()
-            # all functions that release return 0, if anything
-            if called in self._releasing:
-                machine.registers[self._cpu.RESULT] = 0
         elif self._is_followed(called):
             if path.depth >= _MAX_DEPTH:
                 raise _Unknown("the calls are too deep")
@@ -311,23 +279,17 @@ class Guards:
 
     @remembered
     def _is_relevant(self, start: int, depth: int) -> bool:
-        """Whether a function may acquire or release a lock, also by a function that was never called yet."""
+        """Whether a function, or one that it calls, may acquire or release a lock."""
         found = self._code.function_range(start)
         if found is None or self._flow.is_outside(start):
             return False
-        called, _ = self._flow.calls(*found)
-        return (self._flow.is_relevant(start) or any(self._resolved(each) in self._arguments for each in called)
-                or depth < _MAX_DEPTH and any(self._is_relevant(each, depth + 1)
-                                              for each in self._flow.callees(*found) if each != start))
+        return self._flow.is_relevant(start) or depth < _MAX_DEPTH and any(
+            self._is_relevant(each, depth + 1) for each in self._flow.callees(*found) if each != start)
 
     @if_unreadable(None)
     def _behind(self, address: int | None) -> int | None:
         """The function at an address, or behind the stub there."""
-        return self._resolved(self._cpu.behind_stub(self._target.memory, address)) if address is not None else None
-
-    def _resolved(self, address: int) -> int:
-        """The function for which the dynamic linker would fill a slot, if an address is that of a slot without it."""
-        return self._names.get(self._unresolved(address) or "", address)
+        return self._cpu.behind_stub(self._target.memory, address) if address is not None else None
 
     @remembered
     @if_unreadable(None)

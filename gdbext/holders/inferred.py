@@ -114,7 +114,7 @@ class HolderFinder:
         namespace = next(filter(None, namespaces), None)
         is_hidden = lock.kind == ABSL_MUTEX and not self._proven.has_functions(lock.kind, namespace)
         hidden = self._hidden if is_hidden else frozenset()
-        found = {seen.number: self._proven.find(seen, lock.kind, lock.address, only, seen.number in waiters, namespace,
+        found = {seen.number: self._proven.find(seen, lock.kind, lock.address, only, namespace,
                                                 None if self._may_have_given_back(seen.number, lock) else is_shared,
                                                 hidden)
                  for seen in self._threads if seen.unavailable is None}

@@ -1,9 +1,9 @@
 """Finds threads that provably hold a lock without a recorded owner, by the machine code of their frames.
 
 A frame proves it if on every path to its call the code acquires the lock and does not release it afterwards, and the
-address of the lock can be recomputed: from constants, or from registers and stack slots that still contain it. If it
-cannot, or if only some paths acquire the lock, a guard object may show it: see `holders/guards.py`. The frames inside
-of it must not have released the lock meanwhile.
+address of the lock can be recomputed: from constants, or from registers and stack slots that still contain it. For a
+lock of Rust a guard object proves it too: see `holders/guards.py`. The frames inside of the frame must not have
+released the lock meanwhile.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ _MAX_PARTS = 4
 class Proof:
     """A frame that proves it: its function if it has a name, its module, and the function that acquired the lock.
 
-    `call` is None if an atomic instruction has acquired it. With `by_guard`, it is the function with which a guard
-    object of the frame will release it.
+    `call` is None if an atomic instruction has acquired it. With `by_guard`, a guard object of the frame will release
+    it.
     """
 
     function: str | None
@@ -81,11 +81,9 @@ class _Functions:
     ending: frozenset[int]
     running: Mapping[int, Call]
     only: Mapping[int, str]
-    guards: Guards
-    releasing: Mapping[int, Call]
+    guards: Guards | None
     others_release: bool
     waiting: frozenset[int]
-    dropped: bool
 
     @property
     def are_inlined(self) -> bool:
@@ -94,7 +92,8 @@ class _Functions:
 
     def continue_with(self, target: Target, code: Code) -> bool:
         """Go on with another snapshot of the same files; False if what is known may not be right for it."""
-        self.guards.continue_with(target, code)
+        if self.guards is not None:
+            self.guards.continue_with(target, code)
         return self.flow.continue_with(target, code)
 
     def postpone(self, postpones: bool) -> None:
@@ -130,11 +129,10 @@ class ProvenHolders:
         self._cleanups: dict[tuple[_Functions, int, int], Cleanup | None] = {}
 
     def find(self, seen: SeenThread, kind: LockKind, address: int, only: str | None = None,
-             is_waiting: bool = False, namespace: str | None = None, is_shared: bool | None = None,
+             namespace: str | None = None, is_shared: bool | None = None,
              hidden: frozenset[int] = frozenset()) -> Proof | None:
         """The frame of a thread which proves that the thread holds the lock at an address; None if there is none.
 
-        :param is_waiting: the thread waits for this lock. Its guards prove nothing: one may be about to acquire it.
         :param only: for a lock that is the only one of its library, the path of that library.
         :param is_shared: whether readers hold the lock; None if the guards of the thread prove nothing.
         :param namespace: the inline namespace of the library; see `namespace_of`.
@@ -144,18 +142,18 @@ class ProvenHolders:
             return None
         native = seen.native(self._code)
         for index in self._possible_frames(functions, seen, address, only):
-            if functions.dropped and self._drop_releases(functions, seen, index, address, is_shared):
+            if self._drop_releases(functions, seen, index, address, is_shared):
                 return self._proof(native, index, None, True)
             call = self._frame_holds(functions, seen, index, address, only)
-            guard = self._guard_holds(functions, seen, index, address) if call is None and not is_waiting else None
-            if call is not None or guard is not None:
+            if call is not None:
                 # examined last, because the code of every inner frame is analysed for it
                 if any(self._may_have_released(functions, seen, inner, address) for inner in range(index)):
                     return None
-                return self._proof(native, index, self._called_by_name(functions, call or guard), guard is not None)
+                return self._proof(native, index, self._called_by_name(functions, call))
         return None
 
-    def _proof(self, native: Sequence[tuple[int, int]], index: int, call: str | None, by_guard: bool) -> Proof:
+    def _proof(self, native: Sequence[tuple[int, int]], index: int, call: str | None,
+               by_guard: bool = False) -> Proof:
         pc = native[index][0]
         module, function = self._code.module(pc), self._code.frame(pc, index).function
         return Proof(without_hashes(function) if function else None, module.name if module is not None else "", call,
@@ -345,16 +343,11 @@ class ProvenHolders:
         outside = [*self._library, *self._interpreters()] if are_own else self._library
         flow = LockFlow(self._target, self._code, effects, outside, inlined,
                         [module for _, module in waiting.values()], frozenset(waiting))
-        all_calls = {**acquiring, **suspending, **releasing}
-        arguments = {address: self._code.cpu.ARGUMENTS[call.argument]
-                     for address, (call, _) in all_calls.items() if call.argument is not None}
-        guards = Guards(self._target, self._code, flow, arguments, frozenset(releasing),
-                        {call.name: address for address, (call, _) in all_calls.items()},
-                        row.inlined if row.dropped else None)
+        guards = (Guards(self._target, self._code, flow, row.inlined) if row.dropped and row.inlined is not None
+                  else None)
         return _Functions(
             frozenset((*own, *ending, *parts)), flow, {address: call for address, (call, _) in acquiring.items()},
-            ending, parts, only, guards, {address: call for address, (call, _) in releasing.items()},
-            row.others_release, frozenset(waiting), row.dropped)
+            ending, parts, only, guards, row.others_release, frozenset(waiting))
 
     def _interpreters(self) -> list[Module]:
         """The files with an interpreter, whose compiled code has no locks of other languages."""
@@ -436,41 +429,10 @@ class ProvenHolders:
         inner = self._code.function_range(native[index - 1][0] - (index > 1))
         return called is None or (inner is None or inner[0] != called) and flow.reach_of_call(called).unknown
 
-    def _guard_holds(self, functions: _Functions, seen: SeenThread, index: int, address: int) -> str | None:
-        """The name of the function by which a guard of a frame will release a lock that the frame has acquired."""
-        native = seen.native(self._code)
-        pc = native[index][0] - 1
-        module = self._code.module(pc)
-        if (not index or functions.running or functions.are_inlined or functions.others_release or module is None
-                or not self._has(functions.own, module) or self._ends(functions, native, index)):
-            return None
-        state = functions.flow.held_at(pc, self._entered(native, index))
-        if state is None or not any(taken.kept for taken in state.taken.values()):
-            return None
-        registers = self._registers(seen, index)
-        cleanup = functions.guards.find_cleanup(pc, registers)
-        if cleanup is None or address not in cleanup.releases:
-            return None
-        hidden = functions.guards.find_cleanup(pc, registers, True)
-        has_flag = hidden is None or address not in hidden.releases
-        known: set[int | None] = set()
-        unknown: set[object] = set()
-        for at, taken in state.taken.items():
-            if taken.kept and (taken.always or taken.lock in state.held or has_flag):
-                found = (recompute(self._target, self._code, taken.lock, state, registers)
-                         if taken.lock is not None else None)
-                known.add(found)
-                if found is None:
-                    unknown.add(at if taken.lock is None else taken.lock)
-        # each lock that the landing pad releases must be one that the frame has acquired
-        if address in known or len(unknown) >= len(cleanup.all - known):
-            return functions.releasing[cleanup.releases[address]].name
-        return None
-
     def _drop_releases(self, functions: _Functions, seen: SeenThread, index: int, address: int,
                        is_shared: bool | None) -> bool:
         """Whether a destructor of a frame would release a lock of Rust, which no inner frame has given back."""
-        if not index or is_shared is None:
+        if not index or is_shared is None or functions.guards is None:
             return False
         native = seen.native(self._code)
         key = functions, seen.number, index
@@ -569,10 +531,10 @@ class ProvenHolders:
         called = self._code.cpu.called(self._target.memory, native[outer][0]) if outer is not None else None
         return called in functions.waiting
 
-    def _called_by_name(self, functions: _Functions, call: str | None) -> str | None:
+    def _called_by_name(self, functions: _Functions, call: str) -> str | None:
         """The function that has acquired a lock; None if an atomic instruction may have done so in its place."""
         inlined = functions.flow.inlined
-        if call is None or inlined is not None and inlined.may_acquire and call not in {
+        if inlined is not None and inlined.may_acquire and call not in {
                 known.name for known in functions.acquiring.values() if not known.after_attempt}:
             return None
         return without_parameters(self._target.demangle(call))

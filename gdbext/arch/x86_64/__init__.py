@@ -111,11 +111,11 @@ def parse(address: int, size: int, text: str) -> Instruction:
     return instructions.parse(address, size, text)
 
 
-def machine(memory: Memory, registers: Mapping[str, int], hides_bytes: bool = False) -> Machine:
+def machine(memory: Memory, registers: Mapping[str, int]) -> Machine:
     """A machine to run code on known values: those of registers, and of the target's memory."""
     from gdbext.arch.x86_64.machines import Machine
 
-    return Machine(memory, registers, hides_bytes)
+    return Machine(memory, registers)
 
 
 def change(instructions: Sequence[Instruction], source: str, target: str, bits: int,

@@ -26,18 +26,14 @@ _SIGNED = {"g": ">", "nle": ">", "ge": ">=", "nl": ">=", "l": "<", "nge": "<", "
 class Machine:
     """The known registers, the changes to memory, and the last comparison.
 
-    `registers` has only those that are known. Memory is that of the target, unless the code has changed it. With
-    `hides_bytes` a single byte that was known at the start counts as unknown: most flags are bytes.
+    `registers` has only those that are known. Memory is that of the target, unless the code has changed it.
     """
 
-    def __init__(self, memory: Memory, registers: Mapping[str, int], hides_bytes: bool = False) -> None:
+    def __init__(self, memory: Memory, registers: Mapping[str, int]) -> None:
         self._memory = memory
-        self._hides_bytes = hides_bytes
         self.registers = {name: value for name, value in registers.items() if name in GENERAL}
         #: The lowest bits, and how many they are, of registers whose other bits are unknown.
         self._lowest: dict[str, tuple[int, int]] = {}
-        #: The registers that the code has not changed.
-        self._unchanged = set(self.registers)
         #: Bytes that the code has written, None for unknown ones; `_lost`: any other byte may be changed too.
         self._written: dict[int, int | None] = {}
         self._lost = False
@@ -46,8 +42,8 @@ class Machine:
 
     def copy(self) -> Machine:
         """A copy, for another path."""
-        made = Machine(self._memory, self.registers, self._hides_bytes)
-        made._lowest, made._unchanged = dict(self._lowest), set(self._unchanged)
+        made = Machine(self._memory, self.registers)
+        made._lowest = dict(self._lowest)
         made._written, made._lost, made._compared = dict(self._written), self._lost, self._compared
         return made
 
@@ -65,8 +61,6 @@ class Machine:
         places = [at & _MASK for at in range(address, address + size)]
         changed = [self._written[at] for at in places if at in self._written]
         if None in changed or self._lost and len(changed) < size:
-            return None
-        if self._hides_bytes and size == 1 and not changed:
             return None
         if len(changed) == size:
             return int.from_bytes(bytes(byte or 0 for byte in changed), "little")
@@ -229,8 +223,6 @@ class Machine:
         found = part(operand)
         if found is None or found[1] < bits:
             return None
-        if self._hides_bytes and bits == 8 and found[0] in self._unchanged:
-            return None
         return self.lowest(found[0], bits)
 
     def _store(self, operand: Operand, value: int | None, bits: int, instruction: Instruction) -> None:
@@ -258,7 +250,6 @@ class Machine:
         """Make a register unknown."""
         self.registers.pop(register, None)
         self._lowest.pop(register, None)
-        self._unchanged.discard(register)
 
     def _push(self, value: int | None) -> None:
         sp = self.registers.get("rsp")

@@ -344,7 +344,7 @@ class Proofs:
         # by thread, as the guards of each prove a lock of readers, or of a writer, or nothing
         self.is_shared: dict[int, bool | None] = {}
 
-    def find(self, seen: SeenThread, kind: str, address: int, only: str | None = None, is_waiting: bool = False,
+    def find(self, seen: SeenThread, kind: str, address: int, only: str | None = None,
              namespace: str | None = None, is_shared: bool | None = None,
              hidden: frozenset[int] = frozenset()) -> Proof | None:
         self.namespaces.add(namespace)

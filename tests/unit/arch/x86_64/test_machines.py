@@ -9,9 +9,9 @@ from tests.support.fake_memory import FakeMemory
 STACK = 0x7000
 
 
-def run(text: str, hides_bytes: bool = False, **registers: int) -> Machine:
+def run(text: str, **registers: int) -> Machine:
     memory = FakeMemory({STACK: bytes(range(1, 65))})
-    machine = Machine(memory, {"rsp": STACK + 16, "rbx": 0x1122_3344_5566_7788, **registers}, hides_bytes)
+    machine = Machine(memory, {"rsp": STACK + 16, "rbx": 0x1122_3344_5566_7788, **registers})
     for line in text.splitlines():
         machine.step(parse(0x1000, 4, line.strip()))
     assert memory.read(STACK, 64) == bytes(range(1, 65)), "the target is never written"
@@ -47,16 +47,6 @@ def test_result(text: str, value: int | None) -> None:
     ("neg %r14", "je", None)])
 def test_jump(text: str, jump: str, is_taken: bool | None) -> None:
     assert run(text, rsi=1).is_taken(parse(0x1000, 2, f"{jump} 0x2000")) is is_taken
-
-
-def test_hidden_bytes_are_unknown_until_they_are_written() -> None:
-    jump = parse(0x1000, 2, "je 0x2000")
-    assert run("cmpb $0x11,(%rsp)", hides_bytes=True).is_taken(jump) is None
-    assert run("test %sil,%sil", hides_bytes=True, rsi=0).is_taken(jump) is None
-    assert run("movb $0x11,(%rsp)\ncmpb $0x11,(%rsp)", hides_bytes=True).is_taken(jump) is True
-    assert run("xor %esi,%esi\ntest %sil,%sil", hides_bytes=True, rsi=0).is_taken(jump) is True
-    assert run("mov (%rsp),%cl\ncmp $0x11,%cl", hides_bytes=True).is_taken(jump) is None
-    assert run("mov %sil,%cl\ntest %cl,%cl", hides_bytes=True, rsi=0).is_taken(jump) is None
 
 
 def test_call_and_return() -> None:
