@@ -19,6 +19,7 @@ from gdbext.errors import GdbextError
 from gdbext.layout.opcodes import opcodes_of
 from gdbext.layout.table import Layouts
 from gdbext.remembered import remembered
+from gdbext.worklist import Fixpoint, walk
 
 #: How a function goes on to release what it has acquired: on each way, with and without an exception; on each way
 #: without an exception; or not on each way.
@@ -110,26 +111,27 @@ class LockFlow:
     @cached_property
     def _states(self) -> Mapping[int, _State]:
         """What is acquired before each instruction that can be reached."""
-        states: dict[int, _State] = {}
-        open_ways: list[tuple[int, _State]] = [(0, {})]
-        while open_ways:
-            i, arriving = open_ways.pop()
-            known = states.get(i)
-            state = arriving if known is None else _both(known, arriving)
-            if state == known:
-                continue
-            states[i] = state
+        paths: Fixpoint[int, _State] = Fixpoint(self._next, _meet)
+
+        def follow(i: int) -> None:
+            state = paths.states[i]
             after = self._effect(i, state)
             test = self._tests.get(i)
             for following in self._code.successors[i]:
-                if test is not None and test.place is not None and self._takes(i, following, test.place):
-                    open_ways.append((following, self._with(after, test)))
-                else:
-                    open_ways.append((following, after))
+                takes = test is not None and test.place is not None and self._takes(i, following, test.place)
+                paths.arrive(following, self._with(after, test) if takes and test is not None else after)
             handler = self._code.handlers[i]
             if handler is not None:
-                open_ways.append((handler, _both(state, after)))
-        return states
+                paths.arrive(handler, _both(state, after))
+
+        paths.arrive(0, {})
+        paths.settle(follow)
+        return paths.states
+
+    def _next(self, i: int) -> tuple[int, ...]:
+        """The instructions that may run next after an instruction, also after an exception."""
+        handler = self._code.handlers[i]
+        return (*self._code.successors[i], *(() if handler is None else (handler,)))
 
     def _effect(self, i: int, state: _State) -> _State:
         if i in self._acquires:
@@ -151,16 +153,7 @@ class LockFlow:
     @remembered
     def _after(self, start: int) -> set[int]:
         """The instructions that may run after an instruction, also after an exception."""
-        found: set[int] = set()
-        open_ways = [start]
-        while open_ways:
-            i = open_ways.pop()
-            handler = self._code.handlers[i]
-            for following in (*self._code.successors[i], *(() if handler is None else (handler,))):
-                if following not in found:
-                    found.add(following)
-                    open_ways.append(following)
-        return found
+        return set(walk(self._next(start), self._next))
 
     # -- backward --------------------------------------------------------------------------------------------
 
@@ -198,28 +191,17 @@ class LockFlow:
         releases = {call.first for call in self._releases.values() if call.place == place}
         acquires = {call.first for call in self._calls.calls if call.acquires and call.place == place}
         names = {place.variable, *place.attributes}
-        seen: set[int] = set()
+
+        def following(i: int) -> tuple[int, ...]:
+            return () if i in releases else self._next(i) if self._code.may_raise(i) else self._code.successors[i]
+
         released = False
-        open_ways = list(start)
-        while open_ways:
-            i = open_ways.pop()
-            if i in seen:
-                continue
-            seen.add(i)
+        for i in walk(start, following):
             if i in releases:
                 released = True
-                continue
-            if i in acquires or not names.isdisjoint(self._calls.stores.get(i, ())):
+            elif (i in acquires or not names.isdisjoint(self._calls.stores.get(i, ())) or not following(i)
+                  or self._code.may_raise(i) and self._code.handlers[i] is None):
                 return False
-            following = self._code.successors[i]
-            if self._code.may_raise(i):
-                handler = self._code.handlers[i]
-                if handler is None:
-                    return False
-                following = (*following, handler)
-            if not following:
-                return False
-            open_ways += following
         return released
 
     @remembered
@@ -227,41 +209,31 @@ class LockFlow:
         """Whether the function may acquire an expression again without a release in between: others release it."""
         releases = {call.call for call in self._releases.values() if call.place == place}
         acquires = {call.call for call in self._calls.calls if call.acquires and call.place == place}
-        seen: set[int] = set()
-        open_ways = [following for i, call in self._acquires.items() if call.place == place
-                     for following in self._code.successors[i]]
-        open_ways += [following for i, call in self._tests.items() for following in self._code.successors[i]
-                      if self._takes(i, following, place)]
-        while open_ways:
-            i = open_ways.pop()
-            if i in acquires:
-                return True
-            if i not in seen and i not in releases:
-                seen.add(i)
-                open_ways += self._code.successors[i]
-        return False
+        start = [following for i, call in self._acquires.items() if call.place == place
+                 for following in self._code.successors[i]]
+        start += [following for i, call in self._tests.items() for following in self._code.successors[i]
+                  if self._takes(i, following, place)]
+        return any(i in acquires for i in walk(start, lambda i: () if i in releases else self._code.successors[i]))
 
     def _reaches_release(self, here: int, place: Place | None) -> bool:
         releases = {call.call for call in self._releases.values() if call.place == place}
         acquires = {call.call for call in self._calls.calls if call.acquires and call.is_sure and call.place == place}
-        if here in releases:
-            return True  # it is about to
-        seen: set[int] = set()
-        open_ways = [here]
-        while open_ways:
-            i = open_ways.pop()
-            if i in seen:
-                continue
-            seen.add(i)
-            if i in releases:
-                return True
-            if i in acquires and place is not None:
-                continue
+
+        def following(i: int) -> tuple[int, ...]:
+            if place is None:
+                return self._next(i)
             handler = self._code.handlers[i]
-            open_ways += [following for following in self._code.successors[i]
-                          if place is None or not self._takes(i, following, place)]
-            open_ways += () if handler is None else (handler,)
-        return False
+            return () if i in acquires else (*[each for each in self._code.successors[i]
+                                               if not self._takes(i, each, place)],
+                                             *(() if handler is None else (handler,)))
+
+        return any(i in releases for i in walk((here,), following))
+
+
+def _meet(_at: int, known: _State | None, arriving: _State) -> _State:
+    """What is acquired at an instruction on all ways to it."""
+    met = arriving if known is None else _both(known, arriving)
+    return known if known is not None and met == known else met
 
 
 def _both(one: _State, other: _State) -> _State:
