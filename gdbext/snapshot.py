@@ -15,7 +15,6 @@ from typing import cast
 from gdbext.cpython.values import DEFAULT_LIMITS, Limits
 from gdbext.errors import GdbextError
 from gdbext.glibc.version import find_c_library
-from gdbext.holders.known_code import KnownCode
 from gdbext.holders.locks import FoundLocks, find_locks
 from gdbext.inferior.budget import Budget, BudgetedTarget
 from gdbext.model import (
@@ -37,6 +36,7 @@ from gdbext.model import (
 )
 from gdbext.model.kinds import kind_of
 from gdbext.model.reasons import Reason, because
+from gdbext.proofs.known_code import KnownCode
 from gdbext.stacks.mixed import MixedStacks
 from gdbext.tasks.asyncio_tasks import AsyncioTasks, find_tasks
 from gdbext.tasks.greenlet_waits import find_greenlet_waits

@@ -24,7 +24,6 @@ from gdbext.elf.core_file import CoreFile, read_core_file
 from gdbext.elf.headers import Read, machine_name, open_regular
 from gdbext.elf.mapped import MappedModule, mapped_modules
 from gdbext.errors import MemoryUnreadable, NoTarget, ThreadUnavailable
-from gdbext.holders.known_code import KnownCode
 from gdbext.inferior.address_space import AddressSpace, Region
 from gdbext.inferior.budget import Budget
 from gdbext.inferior.cache import CachedMemory
@@ -36,6 +35,7 @@ from gdbext.inferior.signals import FAULT_SIGNALS
 from gdbext.layout.members import read_specs
 from gdbext.layout.table import Struct
 from gdbext.model import InlinedCall, ProblemKind, TargetKind
+from gdbext.proofs.known_code import KnownCode
 from gdbext.remembered import remembered
 from gdbext.runtimes.names import public_name, without_parameters
 

@@ -13,10 +13,10 @@ from gdbext.direct.process import Changes, ProcessTarget, Way
 from gdbext.direct.source_lines import SourceLines
 from gdbext.direct.stopping import StoppedThreads
 from gdbext.errors import GdbextError, ThreadUnavailable
-from gdbext.holders.known_code import KnownCode
 from gdbext.inferior.budget import Budget
 from gdbext.model import Report
 from gdbext.model.kinds import FILE_LOCK, GIL
+from gdbext.proofs.known_code import KnownCode
 from gdbext.snapshot import take_snapshot
 
 #: How often the process is read with an image before threads that sleep now and then are stopped.

@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING
 
 from gdbext.cpython.locks import PyLock
 from gdbext.elf.dynamic import find_dynamic_symbol
-from gdbext.errors import if_unreadable
-from gdbext.holders.known_code import KnownCode
-from gdbext.holders.pairs import PAIRS
+from gdbext.holders.pairs import KINDS, pairs_of
 from gdbext.inferior.protocol import Module, Target
 from gdbext.model import DERIVED, INFERRED, SHARED
 from gdbext.model.kinds import ABSL_MUTEX, FAST_RLOCK, FUTEX, THREAD_EXIT, id_of_lock, kind_of
 from gdbext.model.reasons import Reason, because, joined, parts
+from gdbext.proofs.known_code import KnownCode
 from gdbext.runtimes.names import public_name
 from gdbext.threads.code import Code
 from gdbext.threads.mentions import MAX_STACK_SCAN, OUTERMOST, Mentions
@@ -91,7 +90,7 @@ class HolderFinder:
         each thread that has acquired a lock which any thread may release.
         """
         proofs = self._proofs(lock, waiters)
-        if proofs and PAIRS[lock.kind].others_release:
+        if proofs and pairs_of(lock.kind).others_release:
             return replace(lock, candidates=tuple(sorted(proofs)), why=joined([*parts(lock.why), *_takers(proofs)]))
         if len(proofs) > 1:
             return replace(lock, holders=(), candidates=tuple(sorted(proofs)),
@@ -105,33 +104,30 @@ class HolderFinder:
 
     def _proofs(self, lock: SeenLock, waiters: Collection[int]) -> dict[int, Proof]:
         """The threads whose machine code proves that they hold a lock."""
-        if lock.kind not in PAIRS:
+        if lock.kind not in KINDS:
             return {}
+        from gdbext.proofs.rules import Sought
+
         is_shared = lock.find_holders == READERS
         only = self._only_lock(lock, waiters)
         namespaces = (self._proven.namespace_of(lock.kind, self._threads[number].native(self._code))
                       for number in waiters)
         namespace = next(filter(None, namespaces), None)
-        is_hidden = lock.kind == ABSL_MUTEX and not self._proven.has_functions(lock.kind, namespace)
+        is_hidden = lock.kind == ABSL_MUTEX and self._proven.functions(lock.kind, namespace) is None
         hidden = self._hidden if is_hidden else frozenset()
-        found = {seen.number: self._proven.find(seen, lock.kind, lock.address, only, namespace,
-                                                None if self._may_have_given_back(seen.number, lock) else is_shared,
-                                                hidden)
-                 for seen in self._threads if seen.unavailable is None}
+        found = {seen.number: self._proven.find(
+            seen, lock.kind, Sought(lock.address, only, None if self._may_have_given_back(seen.number, lock)
+                                    else is_shared), namespace, hidden)
+            for seen in self._threads if seen.unavailable is None}
         return {number: proof for number, proof in found.items() if proof is not None}
 
     @cached_property
     def _hidden(self) -> frozenset[int]:
         """The functions of an Abseil without exported names that acquire mutexes, as the waiting threads show."""
-        from gdbext.runtimes.absl import read_waiter
+        from gdbext.holders.absl_hidden import HiddenFunctions
 
-        for number, lock in self._waits.items():
-            seen = self._threads[number]
-            if lock.kind == ABSL_MUTEX and seen.futex is not None:
-                waiter = if_unreadable(None)(read_waiter)(self._target.memory, seen.futex.address)
-                if waiter is not None and not waiter.has_condition and waiter.mutex is None:
-                    self._proven.find_hidden(ABSL_MUTEX, seen, lock.address, waiter.params)
-        return self._known_code.hidden
+        return HiddenFunctions(self._proven, self._memory, self._code, self._known_code).find(
+            self._threads, self._waits)
 
     def _may_have_given_back(self, number: int, lock: SeenLock) -> bool:
         """Whether a thread may have released a lock of Rust for a while, although its guard still exists.

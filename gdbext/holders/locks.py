@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from gdbext.holders.known_code import KnownCode
 from gdbext.holders.owners import HolderContext, find_holders, holder_context
 from gdbext.model import Hold, Lock, Waiter
+from gdbext.proofs.known_code import KnownCode
 from gdbext.record import record
 from gdbext.threads.gone import GoneOwners
 from gdbext.waits.context import Context

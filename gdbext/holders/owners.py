@@ -8,7 +8,6 @@ from typing import Optional
 
 from gdbext.holders.file_users import using_file
 from gdbext.holders.inferred import HolderFinder
-from gdbext.holders.known_code import KnownCode
 from gdbext.holders.pool_jobs import threads_of_pool
 from gdbext.holders.python_locks import PythonFrames, inside_with, known_by_frames, python_owner
 from gdbext.holders.qt_lockers import inside_locker
@@ -17,6 +16,7 @@ from gdbext.holders.tbb_tasks import TbbTasks
 from gdbext.model import DERIVED, INFERRED, Lock, Waiter
 from gdbext.model.kinds import FUTEX, POOL_JOB, TBB_TASKS, kind_of
 from gdbext.model.reasons import because, joined, parts
+from gdbext.proofs.known_code import KnownCode
 from gdbext.record import record
 from gdbext.runtimes.names import without_hashes
 from gdbext.threads.gone import GoneOwners

@@ -2,7 +2,7 @@
 
 The analysis takes seconds in a large program, and a process that runs is read several times. The code of a file does
 not change while it is loaded. The analysis also reads memory that the program may write, as the slots of the dynamic
-linker, which are filled when a function is called for the first time. Such reads are compared.
+linker, which are filled when a function is called for the first time. `program.CodeMemory` compares such reads.
 """
 
 from __future__ import annotations
@@ -11,12 +11,9 @@ from collections.abc import Callable, Iterable
 from typing import Any, Protocol, TypeVar
 
 from gdbext.elf.dynamic import first_page
-from gdbext.errors import MemoryUnreadable
-from gdbext.inferior.address_space import AddressSpace
-from gdbext.inferior.budget import BudgetSpent
 from gdbext.inferior.cache import read_available
 from gdbext.inferior.protocol import Memory, Module, Target
-from gdbext.threads.code import Code
+from gdbext.proofs.program import Program
 
 _Analysis = TypeVar("_Analysis", bound="Analysis | None")
 
@@ -24,55 +21,10 @@ _Analysis = TypeVar("_Analysis", bound="Analysis | None")
 _HEADERS = 1024
 
 
-class CodeMemory:
-    """The memory from which code is analysed. What it reads where the program may write can be compared later."""
-
-    def __init__(self, memory: Memory, code: Code) -> None:
-        self._memory = memory
-        self._code = code
-        # None where memory was not readable
-        self._noted: dict[tuple[int, int], bytes | None] = {}
-        self._is_complete = True
-
-    def read(self, address: int, size: int) -> bytes:
-        """Read exactly `size` bytes.
-
-        :raises MemoryUnreadable: not all of them can be read.
-        """
-        try:
-            data = self._memory.read(address, size)
-        except MemoryUnreadable as error:
-            self._is_complete &= not isinstance(error, BudgetSpent)
-            self._noted[address, size] = None
-            raise
-        if _may_change(self._code.space, address):
-            self._noted[address, size] = data
-        return data
-
-    def continue_with(self, memory: Memory, code: Code) -> bool:
-        """Read another memory from now on; False if its contents differ from what was read so far."""
-        if not self._is_complete or any(_read(memory, *where) != data for where, data in self._noted.items()):
-            return False
-        self._memory, self._code = memory, code
-        return True
-
-
-def _may_change(space: AddressSpace, address: int) -> bool:
-    region = space.find(address)
-    return region is None or region.path is None or region.allows("w") is not False
-
-
-def _read(memory: Memory, address: int, size: int) -> bytes | None:
-    try:
-        return memory.read(address, size)
-    except MemoryUnreadable:
-        return None
-
-
 class Analysis(Protocol):
     """What is known of code for one kind of lock."""
 
-    def continue_with(self, target: Target, code: Code) -> bool:
+    def continue_with(self, target: Target, program: Program) -> bool:
         """Go on with another snapshot of the same files; False if that is not possible."""
 
     def postpone(self, postpones: bool) -> None:
@@ -91,7 +43,7 @@ class KnownCode:
 
     With `postpones`, a snapshot takes functions that are not known yet for unknown code: it is one of a process that is
     paused meanwhile. They are analysed by `catch_up`, for the next snapshot. `hidden` are functions that acquire locks
-    of an Abseil that exports none of its functions, as waiting threads have shown.
+    of a library that exports none of its functions, as waiting threads have shown.
     """
 
     def __init__(self) -> None:
@@ -100,14 +52,14 @@ class KnownCode:
         self._analyses: dict[object, Any] = {}
         self.postpones = False
 
-    def continue_with(self, target: Target, code: Code) -> None:
+    def continue_with(self, target: Target, program: Program) -> None:
         """Go on with another snapshot, and forget the analyses that may not be right for it."""
-        files = tuple(_identity(target.memory, code.modules))
+        files = tuple(_identity(target.memory, program.modules))
         if files != self._files:
             self._analyses, self.hidden = {}, frozenset()
         self._files = files
         self._analyses = {key: analysis for key, analysis in self._analyses.items()
-                          if analysis is None or analysis.continue_with(target, code)}
+                          if analysis is None or analysis.continue_with(target, program)}
 
     def get(self, key: object, make: Callable[[], _Analysis]) -> _Analysis:
         """The analysis for a kind of lock, which is made if it is not known."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from gdbext.inferior.cache import read_available
 from gdbext.inferior.protocol import Memory
-from gdbext.threads.mentions import MAX_STACK_SCAN, OUTERMOST
+from gdbext.proofs.stack import MAX_STACK_SCAN, OUTERMOST
 
 #: Two addresses are near each other if they differ by less than this. A power of 256.
 _DISTANCE = 1 << 16

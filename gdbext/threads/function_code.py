@@ -1,13 +1,10 @@
-"""The instructions of a function: parsed from the debugger's disassembly, or the calls and jumps in its bytes."""
+"""The instructions of a function, parsed from the debugger's disassembly."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from gdbext.arch.protocol import Instruction
 from gdbext.errors import GdbextError
-from gdbext.inferior.cache import read_u64
-from gdbext.inferior.protocol import Memory, Target
+from gdbext.inferior.protocol import Target
 from gdbext.threads.code import Code
 
 #: Most bytes of a function that are disassembled.
@@ -28,20 +25,3 @@ def code_up_to(target: Target, code: Code, pc: int) -> list[Instruction]:
     if at is None:  # the function contains data, or jumps into instructions
         return [code.cpu.parse(*each) for each in target.disassemble(pc, pc + 1)][:1]
     return instructions[:at + 1]
-
-
-def iter_branches(memory: Memory, code: Code, start: int, end: int) -> Iterator[tuple[int, int, int, bool]]:
-    """(next address, address, function, whether it is a call) of each call and jump that leads to a module.
-
-    The function is that at the address, or behind the stub or slot there. Instructions are not decoded, so bytes that
-    only look like a branch come too.
-
-    :raises MemoryUnreadable: the code is not readable.
-    """
-    for after, address, is_slot, is_call in code.cpu.iter_branches(memory.read(start, end - start), start):
-        if code.module(address) is not None:
-            try:
-                function = read_u64(memory, address) if is_slot else code.cpu.behind_stub(memory, address)
-            except GdbextError:
-                continue
-            yield after, address, function, is_call

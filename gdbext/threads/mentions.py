@@ -7,14 +7,11 @@ from collections.abc import Iterable
 from gdbext.errors import GdbextError
 from gdbext.inferior.cache import read_available
 from gdbext.inferior.protocol import Target
+from gdbext.proofs.stack import MAX_STACK_SCAN, OUTERMOST
 from gdbext.threads.code import Code
 from gdbext.threads.threads import SeenThread, Threads
 
-#: Most bytes of a stack that are searched for an address.
-MAX_STACK_SCAN = 1 << 20
-#: Most bytes of a stack above the stack pointer of its outermost frame.
-OUTERMOST = 256
-
+__all__ = ["MAX_STACK_SCAN", "OUTERMOST", "Mentions"]
 
 class Mentions:
     """Finds the threads that have an address on their stack, or in a register that calls preserve.

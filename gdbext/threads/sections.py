@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from gdbext.errors import if_unreadable
 from gdbext.inferior.protocol import Memory
+from gdbext.proofs.machine_code import iter_branches
 from gdbext.record import record
 from gdbext.remembered import remembered
 from gdbext.threads.code import Code
-from gdbext.threads.function_code import iter_branches
 
 #: Most bytes of one function that are searched for calls.
 _MAX_FUNCTION = 1 << 16

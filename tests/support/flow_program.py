@@ -6,11 +6,13 @@ import re
 from typing import cast
 
 from gdbext.arch import x86_64
-from gdbext.holders.lock_flow import LockFlow
-from gdbext.holders.lock_state import Effect, State, Value, entry
-from gdbext.holders.pairs import PAIRS, Inlined
+from gdbext.holders.pairs import pairs_of
 from gdbext.inferior.address_space import AddressSpace
 from gdbext.inferior.protocol import Module, Section, Target
+from gdbext.proofs.analysis import LockAnalysis
+from gdbext.proofs.flow.atomics import Inlined
+from gdbext.proofs.flow.state import State, Value, entry
+from gdbext.proofs.flow.summaries import Summary
 from gdbext.threads.code import Code
 from tests.support.fake_memory import FakeMemory
 
@@ -25,9 +27,9 @@ TRY, TEST, WAIT, ASK = TEXT + 0x3300, TEXT + 0x3400, TEXT + 0x3500, TEXT + 0x360
 NAMES = {"acquire": ACQUIRE, "release": RELEASE, "other": OTHER, "try": TRY, "test": TEST, "wait": WAIT, "ask": ASK}
 #: `try` returns zero if it has acquired the lock, and `test` returns zero if it has not. So does `ask`, which waits for
 #: the lock if its second argument is not 0. `wait` waits for a condition.
-EFFECTS = {ACQUIRE: Effect(acquires={entry("rdi"): frozenset()}), RELEASE: Effect(releases=(entry("rdi"),)),
-           TRY: Effect(attempt=(entry("rdi"), True)), TEST: Effect(attempt=(entry("rdi"), False)),
-           WAIT: Effect(suspends=True), ASK: Effect(attempt=(entry("rdi"), False), wait_flag="rsi")}
+EFFECTS = {ACQUIRE: Summary(acquires={entry("rdi"): frozenset()}), RELEASE: Summary(releases=(entry("rdi"),)),
+           TRY: Summary(attempt=(entry("rdi"), True)), TEST: Summary(attempt=(entry("rdi"), False)),
+           WAIT: Summary(suspends=True), ASK: Summary(attempt=(entry("rdi"), False), wait_flag="rsi")}
 
 
 class Program:
@@ -36,8 +38,9 @@ class Program:
     What has a name with ``part`` is not a function, by its frame description, but a part of one.
     """
 
-    #: The instructions that acquire and release locks.
+    #: The instructions that acquire and release locks, and whether the locks that some path has acquired are noted.
     inlined: Inlined | None = None
+    notes_taken = False
 
     def __init__(self, **functions: str) -> None:
         self.memory = FakeMemory({TEXT: b"\x90" * 0x4000, TABLE: bytes(0x400), LINKS: bytes(0x100)})
@@ -98,7 +101,8 @@ class Program:
         return found or [(low, STEP, "ret")]
 
     def state(self, function: str = "f", label: str = "here", entered: str | None = None) -> State | None:
-        flow = LockFlow(cast(Target, self), cast(Code, self), EFFECTS, inlined=self.inlined)
+        flow = LockAnalysis(cast(Target, self), cast(Code, self), EFFECTS, inlined=self.inlined,
+                            notes_taken=self.notes_taken)
         return flow.held_at(self.labels[function, label], self.starts[entered] if entered is not None else None)
 
     def held(self, function: str = "f", label: str = "here") -> set[Value]:
@@ -109,25 +113,25 @@ class Program:
 class AtomicProgram(Program):
     """A program that acquires and releases locks, words of 4 bytes, by atomic instructions."""
 
-    inlined = PAIRS["rust-mutex"].inlined
+    inlined = pairs_of("rust-mutex").inlined
 
 
 class ByteProgram(Program):
     """The same with mutexes of CPython."""
 
-    inlined = PAIRS["py-mutex"].inlined
+    inlined = pairs_of("py-mutex").inlined
 
 
 class BoolProgram(Program):
     """The same with mutexes of oneTBB."""
 
-    inlined = PAIRS["tbb-mutex"].inlined
+    inlined = pairs_of("tbb-mutex").inlined
 
 
 class RwLockProgram(Program):
     """The same with read-write locks."""
 
-    inlined = PAIRS["rust-rwlock"].inlined
+    inlined = pairs_of("rust-rwlock").inlined
 
 
 ARGUMENT = {entry("rdi")}

@@ -26,7 +26,8 @@ from tests.support.fuzzing import Image, Overtime, Seed
 
 #: The packages whose functions decode what a target chooses.
 _ROOMS = tuple(f"gdbext.{name}." for name in (
-    "arch", "cpython", "crash", "dwarf", "elf", "glibc", "holders", "runtimes", "threads", "waits"))
+    "arch", "cpython", "crash", "dwarf", "elf", "glibc", "holders", "proofs", "runtimes", "threads",
+    "waits"))
 #: Most calls of one function that are noted, most items that are taken of an iterator, and how deep objects may hold
 #: the memory in others.
 _MOST_CALLS, _MOST_ITEMS, _DEPTH = 8, 100_000, 4

@@ -6,7 +6,7 @@ import ast
 import functools
 import importlib.util
 import sysconfig
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -14,14 +14,15 @@ import pytest
 import gdbext
 from gdbext.layout.members import read_specs
 from gdbext.layout.select import debug_offsets
+from gdbext.worklist import walk
 
 HOME = Path(gdbext.__file__).resolve().parent
 MODULES = {".".join(path.relative_to(HOME.parent).with_suffix("").parts).replace(".__init__", ""): path
            for path in sorted(HOME.rglob("*.py"))}
 #: The rooms from the first that data comes to: each may import those before it, and modules at the top go with them.
-ORDER = ("record", "remembered", "errors", "model", "inferior", "elf", "dwarf", "layout", "arch", "runtimes", "glibc",
-         "cpython", "threads", "waits", "holders", "stacks", "tasks", "verdict", "crash", "snapshot", "narrate",
-         "schema", "render", "commands", "direct", "debugger")
+ORDER = ("record", "remembered", "errors", "worklist", "model", "inferior", "elf", "dwarf", "layout", "arch",
+         "runtimes", "glibc", "cpython", "proofs", "threads", "waits", "holders", "stacks", "tasks", "verdict",
+         "crash", "snapshot", "narrate", "schema", "render", "commands", "direct", "debugger")
 #: What the launcher may import: it runs without GDB, and sees no decoder.
 LAUNCHER = ("record", "errors", "model", "inferior", "elf", "verdict", "narrate", "schema", "render", "launcher")
 #: What is not of the standard library, and who may import it; `typing_extensions` is there for type checkers only.
@@ -73,6 +74,37 @@ def test_a_room_imports_only_rooms_before_it(module: str) -> None:
         assert ours <= {room, *ORDER[:ORDER.index(room)]}  # a ValueError here: say in ORDER where the new room belongs
     else:
         assert not ours
+
+
+#: Circles of modules that are still there: each must become smaller.
+CIRCLES = (
+    {"gdbext.model", "gdbext.model.crash"},
+    {"gdbext", "gdbext.launcher.api", "gdbext.launcher.watching.helper", *(
+        f"gdbext.launcher.snapshots.{name}"
+        for name in ("containers", "cores", "direct", "elf", "finding", "programs", "server", "snapshot"))},
+    {"gdbext.cpython.runtime", "gdbext.cpython.stop_the_world"},
+    {"gdbext.waits.blocked", "gdbext.waits.context", "gdbext.waits.parked", "gdbext.waits.python_locks"},
+    {"gdbext.holders.file_users", "gdbext.holders.owners", "gdbext.holders.python_locks", "gdbext.holders.qt_lockers",
+     "gdbext.holders.suspended"},
+)
+
+
+def circles(graph: Mapping[str, Collection[str]]) -> list[set[str]]:
+    """The sets of nodes that lead to each other."""
+    reached = {node: set(walk(graph[node], graph.__getitem__)) for node in graph}
+    return [set(each) for each in {frozenset(other for other in reached[node] if node in reached[other])
+                                   for node in graph if node in reached[node]}]
+
+
+def test_circles_are_found() -> None:
+    assert circles({"a": "b", "b": "c", "c": "b", "d": "a"}) == [{"b", "c"}]
+    assert circles({"a": "b", "b": ""}) == []
+
+
+def test_modules_do_not_import_each_other_in_a_circle() -> None:
+    """Imports inside of functions and for type checkers count too."""
+    graph = {module: {name for name in imported(module) if name in MODULES and name != module} for module in MODULES}
+    assert [circle for circle in circles(graph) if not any(circle <= known for known in CIRCLES)] == []
 
 
 def test_renderers_see_nothing_of_the_target() -> None:

@@ -77,7 +77,7 @@ ACROSS = {
     "render/test_schema.py": "docs/gdbext-1.schema.json and docs/json.md",
 }
 #: Rooms in which each module has its own test file.
-ROOMS = ("crash", "holders", "stacks", "tasks", "threads", "verdict", "waits")
+ROOMS = ("crash", "holders", "proofs", "proofs/flow", "stacks", "tasks", "threads", "verdict", "waits")
 
 
 def subjects(path: Path) -> list[Path]:
@@ -96,10 +96,9 @@ def test_every_file_of_unit_tests_is_named_after_what_it_tests() -> None:
 
 
 def test_every_module_of_an_analysis_has_its_test_file() -> None:
-    modules = [path for room in ROOMS for path in sorted((TESTS.parent / "gdbext" / room).glob("*.py"))
+    modules = [(room, path.name) for room in ROOMS for path in sorted((TESTS.parent / "gdbext" / room).glob("*.py"))
                if path.name != "__init__.py"]
-    without = [f"{path.parent.name}/{path.name}" for path in modules
-               if not (TESTS / "unit" / path.parent.name / f"test_{path.name}").exists()]
+    without = [f"{room}/{name}" for room, name in modules if not (TESTS / "unit" / room / f"test_{name}").exists()]
     assert without == []
 
 

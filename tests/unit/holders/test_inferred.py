@@ -12,13 +12,14 @@ from gdbext.cpython.locks import PyLock
 from gdbext.errors import ThreadUnavailable
 from gdbext.holders import proven as proven_module
 from gdbext.holders.inferred import HolderFinder
-from gdbext.holders.known_code import KnownCode
 from gdbext.holders.proven import Proof
 from gdbext.inferior.protocol import Module, Section, Symbol, Target, ThreadRef
 from gdbext.model import DERIVED
 from gdbext.model.kinds import LockKind
 from gdbext.model.reasons import Reason, because, parts
 from gdbext.narrate.reasons import explain
+from gdbext.proofs.known_code import KnownCode
+from gdbext.proofs.rules import Sought
 from gdbext.threads.code import Code
 from gdbext.threads.site import Sites
 from gdbext.threads.threads import SeenThread, Threads
@@ -344,15 +345,14 @@ class Proofs:
         # by thread, as the guards of each prove a lock of readers, or of a writer, or nothing
         self.is_shared: dict[int, bool | None] = {}
 
-    def find(self, seen: SeenThread, kind: str, address: int, only: str | None = None,
-             namespace: str | None = None, is_shared: bool | None = None,
+    def find(self, seen: SeenThread, kind: str, lock: Sought, namespace: str | None = None,
              hidden: frozenset[int] = frozenset()) -> Proof | None:
         self.namespaces.add(namespace)
-        self.is_shared[seen.number] = is_shared
+        self.is_shared[seen.number] = lock.is_shared
         return Proof("work", "app", "pthread_spin_lock") if seen.number in self.numbers else None
 
-    def has_functions(self, kind: str, namespace: str | None) -> bool:
-        return True
+    def functions(self, kind: str, namespace: str | None) -> object:
+        return self
 
     def only_lock(self, kind: str, return_address: int) -> str | None:
         return None

@@ -1,8 +1,8 @@
 from __future__ import annotations
 
-from gdbext.holders.known_code import KnownCode
 from gdbext.holders.locks import find_locks
 from gdbext.model import EXCLUSIVE, RECORDED, Hold, Waiter
+from gdbext.proofs.known_code import KnownCode
 from gdbext.threads.gone import GoneOwners
 from gdbext.waits.recognisers import find_waits
 from tests.support.contexts import context_of

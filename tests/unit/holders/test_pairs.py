@@ -1,7 +1,10 @@
 from __future__ import annotations
 
-from gdbext.holders.pairs import PAIRS
+from gdbext.holders import pairs
+from gdbext.holders.pairs import pairs_of
 from gdbext.model.kinds import KINDS, kind_of
+
+PAIRS = {kind: pairs_of(kind) for kind in pairs.KINDS}
 
 
 def test_rows_are_of_locks_that_threads_hold() -> None:

@@ -8,10 +8,10 @@ from typing import cast
 import pytest
 
 from gdbext.errors import MemoryUnreadable
-from gdbext.holders.known_code import KnownCode
-from gdbext.holders.lock_flow import LockFlow
 from gdbext.inferior.budget import BudgetSpent
 from gdbext.inferior.protocol import Module, Target
+from gdbext.proofs.analysis import LockAnalysis
+from gdbext.proofs.known_code import KnownCode
 from gdbext.threads.code import Code
 from tests.support.flow_program import ACQUIRE, EFFECTS, LINKS, MODULE, OTHER, RELEASE, Program
 
@@ -25,13 +25,13 @@ class Process(Program):
     modules = (MODULE,)
 
 
-def analysed(known: KnownCode, process: Process) -> LockFlow:
+def analysed(known: KnownCode, process: Process) -> LockAnalysis:
     target, code = cast(Target, process), cast(Code, process)
     known.continue_with(target, code)
-    return known.get("mutex", lambda: LockFlow(target, code, EFFECTS))
+    return known.get("mutex", lambda: LockAnalysis(target, code, EFFECTS))
 
 
-def is_held(flow: LockFlow, process: Process) -> bool:
+def is_held(flow: LockAnalysis, process: Process) -> bool:
     state = flow.held_at(process.labels["f", "here"])
     return state is not None and bool(state.held)
 
@@ -48,7 +48,7 @@ def test_analysis_is_kept_for_the_same_files_and_slots() -> None:
     flow = analysed(known, first)
     assert is_held(flow, first)
     assert analysed(known, second) is flow
-    assert flow.code is cast(Code, second)
+    assert flow.code.program is cast(Code, second)
     assert is_held(flow, second)
 
 
@@ -86,7 +86,7 @@ def test_memory_that_is_not_readable_is_compared_too() -> None:
     known, first, second = KnownCode(), process_with(OTHER), process_with(OTHER)
     flow = analysed(known, first)
     with pytest.raises(MemoryUnreadable):
-        flow.memory.read(0x1000, 8)
+        flow.code.memory.read(0x1000, 8)
     assert analysed(known, second) is flow
     second.memory.map(0x1000, bytes(8))
     assert analysed(known, second) is not flow

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from gdbext.holders.near_addresses import frames_near
+from gdbext.proofs.near_frames import frames_near
 from tests.support.fake_memory import FakeMemory
 
 STACK, LOCK, CODE = 0x7F00_0000_1000, 0x5555_5677_8120, 0x5555_5677_2000
