@@ -107,7 +107,7 @@ def main() -> None:
         print(f"{options.cores} cores of {len(kinds)} kinds, {size:.1f} MiB on average, {options.jobs} at a time; "
               f"a GDB each reads {len(sample)} of them")
         begins = [sys.executable, "-m", "gdbext", "triage"]
-        more = ["--json", "--jobs", str(options.jobs), "--state", str(home / "state")]
+        more = ["--json", "--jobs", str(options.jobs)]
         argv = [*begins, str(home / "cores"), *more]
         ways = {"triage --gdb": [*begins, str(home / "sample"), *more, "--gdb", options.gdb],
                 "triage --no-gdb": [*argv, "--no-gdb"], "triage": argv}

@@ -131,12 +131,12 @@ def test_healthy_cluster_has_no_deadlock(tmp_path: Path) -> None:
 
 
 def check_triage_of_cluster(cluster: Cluster, directory: Path) -> None:
-    """Run `gdbext triage --dask` with a relative name and its own state directory."""
+    """Run `gdbext triage --dask` with a relative name."""
     with samples.abba("mutex", directory / "abba") as sample:
         core = cores.gdb_core(sample)
     (directory / "none").write_text("none")
     ran = subprocess.run([sys.executable, "-m", "gdbext", "triage", os.path.relpath(core, directory), "none", "--json",
-                          "--dask", cluster.facts["scheduler"], "--state", "state"],
+                          "--dask", cluster.facts["scheduler"]],
                          env={**os.environ, **cluster.variables}, cwd=directory, stdin=subprocess.DEVNULL,
                          capture_output=True, text=True, timeout=patience(120), check=False)
     assert ran.returncode == 1, ran

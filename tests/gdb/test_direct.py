@@ -256,7 +256,7 @@ def test_triage_without_gdb_groups_cores(hang: Path, tmp_path: Path) -> None:
     for name in ("one", "two"):
         shutil.copy(hang, tmp_path / name)
     (tmp_path / "cut").write_bytes(hang.read_bytes()[:5000])
-    done = run("triage", tmp_path, "--no-gdb", "--json", XDG_STATE_HOME=str(tmp_path / "state"))
+    done = run("triage", tmp_path, "--no-gdb", "--json")
     document = json.loads(done.stdout)
     assert [made["count"] for made in document["classes"]] == [2]
     assert [Path(failure["target"]).name for failure in document["failures"]] == ["cut"]

@@ -162,7 +162,7 @@ def test_standstill_of_many_threads_is_short(name: str, tmp_path: Path) -> None:
         launcher = [sys.executable, "-m", "gdbext"]
         pages = [subprocess.run([*launcher, *arguments], capture_output=True, text=True, check=False,
                                 cwd=interpreters.CHECKOUT).stdout
-                 for arguments in (["report", str(pid)], ["triage", str(pid), "--state", str(tmp_path)])]
+                 for arguments in (["report", str(pid)], ["triage", str(pid)])]
     texts = [*sessions[-1].outputs[:4], *pages]
     assert [max(map(len, text.splitlines())) > 200 or len(text.splitlines()) > 80 for text in texts] == [False] * 6
     for text in texts[:5]:

@@ -227,8 +227,7 @@ def _gdbext(directory: Path, arguments: Sequence[str]) -> subprocess.CompletedPr
     return subprocess.run(
         [sys.executable, "-m", "gdbext", *arguments], cwd=directory, stdin=subprocess.DEVNULL, capture_output=True,
         text=True, check=False, timeout=patience(120),
-        env={**os.environ, "PYTHONPATH": str(CHECKOUT), "XDG_STATE_HOME": str(directory / "state"),
-             "GDBEXT_GDB": str(_gdb_without_symbols(directory))})
+        env={**os.environ, "PYTHONPATH": str(CHECKOUT), "GDBEXT_GDB": str(_gdb_without_symbols(directory))})
 
 
 def _gdb_without_symbols(directory: Path) -> Path:

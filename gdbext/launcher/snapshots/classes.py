@@ -12,7 +12,7 @@ import hashlib
 import itertools
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -113,17 +113,17 @@ class _Group:
     members: list[str] = field(default_factory=list)
     statuses: set[int] = field(default_factory=set)
     best: tuple[int, str] | None = None
-    document: Callable[[], Json | None] = lambda: None
+    document: Json | None = None
 
 
 class Grouping:
-    """Collects targets one by one, and keeps only the name and class of each."""
+    """Collects targets one by one, and keeps the name of each and one document of each class."""
 
     def __init__(self) -> None:
         self._groups: dict[str, _Group] = {}
 
-    def add(self, target: str, signature: Signature, threads: int, document: Callable[[], Json | None]) -> None:
-        """Add a target; `classes` calls `document` once at most."""
+    def add(self, target: str, signature: Signature, threads: int, document: Json | None) -> None:
+        """Add a target."""
         group = self._groups.setdefault(signature.key, _Group(signature))
         group.members.append(target)
         group.statuses.add(signature.status)
@@ -133,7 +133,7 @@ class Grouping:
     def classes(self) -> tuple[Class, ...]:
         """The classes in the order of `KINDS`; those where nothing is wrong last, the largest class of a kind first."""
         found = [Class(group.signature.kind, key, group.signature.title, tuple(sorted(group.members)), group.best[1],
-                       group.document(), worst(group.statuses))
+                       group.document, worst(group.statuses))
                  for key, group in self._groups.items() if group.best is not None]
         return tuple(sorted(found, key=lambda each: (KINDS.index(each.kind), each.status == NOTHING_FOUND,
                                                      -len(each.members), each.title, each.key)))
@@ -144,7 +144,7 @@ def merge(documents: Iterable[tuple[str, Json]]) -> tuple[Class, ...]:
     grouping = Grouping()
     for target, document in documents:
         report = read_document(document)
-        grouping.add(target, signature(report), len(report.threads), lambda made=document: made)  # type: ignore[misc]
+        grouping.add(target, signature(report), len(report.threads), document)
     return grouping.classes()
 
 

@@ -17,15 +17,15 @@ _BAR_INTERVAL, _LINE_INTERVAL = 1.0, 15.0
 class Progress:
     """A progress bar of tqdm on a terminal, elsewhere a line from time to time; nothing without tqdm.
 
-    :param total: the number of targets, `done` of them before this run.
+    :param total: the number of targets.
     :param name: the beginning of each line.
     """
 
-    def __init__(self, total: int, done: int = 0, name: str = "gdbext", stream: TextIO | None = None) -> None:
+    def __init__(self, total: int, name: str = "gdbext", stream: TextIO | None = None) -> None:
         self._stream = stream or sys.stderr
         self._name = name
         self._total = total
-        self._before = self._done = done
+        self._done = 0
         self._failed = 0
         self._begin = self._last = time.monotonic()
         self._tqdm: Any = None
@@ -38,7 +38,7 @@ class Progress:
         if self._stream.isatty() and os.environ.get("TERM", "dumb") != "dumb":
             tqdm.monitor_interval = 0  # no monitor thread
             tqdm.set_lock(threading.RLock())  # instead of a lock between processes
-            self._bar = tqdm(total=total, initial=done, desc=name, unit="target", leave=False, dynamic_ncols=True,
+            self._bar = tqdm(total=total, desc=name, unit="target", leave=False, dynamic_ncols=True,
                              file=self._stream)
 
     def advance(self, failed: bool = False) -> None:
@@ -60,7 +60,7 @@ class Progress:
             self._try(self._bar.refresh)
         else:
             self.say(f"{self._name}: " + self._tqdm.format_meter(
-                self._done, self._total, now - self._begin, initial=self._before, postfix=self._failures(),
+                self._done, self._total, now - self._begin, postfix=self._failures(),
                 bar_format="{n:,} of {total:,}{postfix}, {remaining} left"))
 
     def say(self, line: str) -> None:

@@ -6,22 +6,20 @@ Cores are found by their contents, not by name: ELF files of type ET_CORE, compr
 from __future__ import annotations
 
 import argparse
-import hashlib
 import os
-import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gdbext.errors import GdbextError, UsageError
+from gdbext.errors import UsageError
 from gdbext.launcher.cli import add_output, add_snapshot_options, number, parse_colour, parse_options
 from gdbext.launcher.output import say, write, write_file
 from gdbext.launcher.pager import write_report
 from gdbext.launcher.snapshots import classes
 from gdbext.launcher.snapshots.classes import Class, Failure, Grouping, Json, Signature, Triage
 from gdbext.launcher.snapshots.cores import is_core
-from gdbext.launcher.snapshots.pool import Record, State, processors, run_all
+from gdbext.launcher.snapshots.pool import processors, run_all
 from gdbext.launcher.snapshots.progress import Progress
 from gdbext.launcher.snapshots.snapshot import Options, Snapshot, Target, end_running, take_snapshot
 from gdbext.launcher.status import NO_GDB, NoGdb, Unreadable
@@ -41,15 +39,14 @@ HELP = "many cores or processes, grouped by what happened"
 DESCRIPTION = """\
 Reads each core, several at a time, and groups them: cores with the same deadlock, the
 same crash, or the same stacks are one class. Deadlocks come first, then crashes.
-Folders are searched for cores with any name, compressed ones too. Ctrl-C stops;
---resume continues with the remaining cores."""
+Folders are searched for cores with any name, compressed ones too. After Ctrl-C the
+cores that have been read are reported."""
 EXAMPLES = """\
 examples:
   gdbext triage cores/
   gdbext triage cores/ --html cores.html --search /mnt/build
   gdbext triage cores/ --json | jq -r '.classes[] | "\\(.count) \\(.title)"'
   gdbext triage 4711 4712 4713      processes
-  gdbext triage cores/ --state /var/tmp/triage --resume
   gdbext triage /shared/cores --dask tcp://scheduler:8786
 
 exit status: 0 nothing wrong found, 1 a deadlock, a crash or another state that does
@@ -65,11 +62,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="how many snapshots are taken at a time (default: one for each processor; with --dask, "
                         "for each thread of the workers)")
     add_output(parser, classes.SCHEMA)
-    parser.add_argument("--state", metavar="DIR", type=Path,
-                        help="the folder to store snapshots in, also after the run (default: in $XDG_STATE_HOME, until "
-                        "the end of the run)")
-    parser.add_argument("--resume", action="store_true",
-                        help="continue a stopped run with the same targets or the same --state")
     add_snapshot_options(parser, without_gdb=True)
     group = parser.add_argument_group("where snapshots are taken")
     group.add_argument("--dask", metavar="ADDRESS",
@@ -94,36 +86,33 @@ def run(options: argparse.Namespace) -> int:
     # only the documents are used, and classes do not depend on values
     how = replace(parse_options(options), stacks="none", colour=False, native_variables=False)
     if options.dask is None:
-        return _run_with_state(targets, how, options, None).status
+        return _report(targets, how, options, None)
     from gdbext.launcher.verbs.dask import remote_snapshots
 
     with remote_snapshots(options.dask, options.package) as remote:
-        return _run_with_state(targets, how, options, remote).status
+        return _report(targets, how, options, remote)
 
 
-def _run_with_state(targets: Sequence[Target], how: Options, options: argparse.Namespace,
-                    remote: RemoteSnapshots | None) -> Triage:
-    """Take the snapshots and report; a stopped run leaves its snapshots in the state folder."""
-    folder = options.state or _default_state(options.targets)
-    try:
-        state = State(folder)
-        if not options.resume:
-            state.forget()
-    except OSError as error:
-        raise GdbextError(f"cannot store snapshots in {printable(str(folder))}: {error.strerror}",
-                          "name another folder: --state DIR") from None
+def _report(targets: Sequence[Target], how: Options, options: argparse.Namespace,
+            remote: RemoteSnapshots | None) -> int:
+    """Take the snapshots and report, after Ctrl-C on those that were finished; return the exit status."""
     jobs = options.jobs or (processors() if remote is None else remote.jobs)
+    read = Collected(len(targets))
     try:
-        found = take_snapshots(targets, how, jobs, state, remote)
+        read.take(targets, how, jobs, remote)
+        found = read.grouped()
         if (options.json or options.html is not None) and not how.without_gdb:
             found = with_native_variables(found, replace(how, native_variables=True), jobs, remote)
-    except NoGdb:
-        _end(state, options)
+    except KeyboardInterrupt:
+        if read.count:
+            say(f"gdbext triage: interrupted; {read.count:,} of {len(targets):,} were read")
+            _write(read.grouped(), targets, options)
         raise
-    except BaseException:
-        state.close()
-        say(f"gdbext triage: finished snapshots are stored in {printable(str(state.folder))}; continue with --resume")
-        raise
+    _write(found, targets, options)
+    return found.status
+
+
+def _write(found: Triage, targets: Sequence[Target], options: argparse.Namespace) -> None:
     what = "target" if any(target.pid is not None for target in targets) else "core"
     if options.json:
         write(json_line(classes.as_document(found)))
@@ -134,50 +123,67 @@ def _run_with_state(targets: Sequence[Target], how: Options, options: argparse.N
 
         write_file(options.html, html_page(classes.shown_targets(found), f"gdbext: {classes.summary(found, what)}",
                                            classes.class_rows(found)))
-    _end(state, options)
-    return found
 
 
-def _end(state: State, options: argparse.Namespace) -> None:
-    """Close the state; the default folder is removed."""
-    state.close()
-    if options.state is None:
-        shutil.rmtree(state.folder, ignore_errors=True)
+class Collected:
+    """The snapshots of a run, grouped as they are finished. Of each class only one document is kept.
 
-
-def take_snapshots(targets: Sequence[Target], options: Options, jobs: int, state: State,
-                   remote: RemoteSnapshots | None = None) -> Triage:
-    """Take a snapshot of each target that is not in the state, and group all targets.
-
-    :param remote: takes the snapshots in place of this machine.
-    :raises NoGdb: there is no GDB.
+    :param total: how many targets there are.
     """
-    known = {record.file: record for record in state.load() if record.document is not None}
-    records = [known[_file(target)] for target in targets if _file(target) in known]
-    left = [target for target in targets if _file(target) not in known]
-    progress = Progress(len(targets), len(records), "gdbext triage")
-    take, end = _taking(remote)
 
-    def work(target: Target) -> Record:
-        file = _file(target)
-        return _record(file, take(target, options), state)
+    def __init__(self, total: int) -> None:
+        self.count = 0
+        self._total = total
+        self._grouping = Grouping()
+        self._failures: list[Failure] = []
+        self._incomplete: list[Failure] = []
 
-    def done(target: Target, record: Record) -> None:
-        # in a cluster, one machine may lack GDB
-        if record.status == NO_GDB and remote is None:
-            raise NoGdb(record.problem or "no GDB", record.hint or "")
-        records.append(record)
-        if target.pid is None:  # a process changes
-            state.add(record)
-        progress.advance(record.document is None)
-        if record.document is None:
-            progress.say(f"gdbext triage: {classes.failure_line(_failure(record))}")
+    def take(self, targets: Sequence[Target], options: Options, jobs: int,
+             remote: RemoteSnapshots | None = None) -> None:
+        """Take a snapshot of each target.
 
-    try:
-        run_all(left, jobs, work, done, progress.tick, end)
-    finally:
-        progress.clear()
-    return _merged(records, state)
+        :param remote: takes the snapshots in place of this machine.
+        :raises NoGdb: there is no GDB.
+        """
+        progress = Progress(self._total, name="gdbext triage")
+        take, end = _taking(remote)
+
+        def work(target: Target) -> tuple[Snapshot, Signature | None]:
+            seen = take(target, options)
+            return seen, classes.signature(seen.report) if seen.report is not None else None
+
+        def done(target: Target, made: tuple[Snapshot, Signature | None]) -> None:
+            seen, signature = made
+            # in a cluster, one machine may lack GDB
+            if seen.status == NO_GDB and remote is None:
+                raise NoGdb(seen.problem or "no GDB", seen.hint or "")
+            self.count += 1
+            failure = self._add(target, seen, signature)
+            progress.advance(failure is not None)
+            if failure is not None:
+                progress.say(f"gdbext triage: {classes.failure_line(failure)}")
+
+        try:
+            run_all(targets, jobs, work, done, progress.tick, end)
+        finally:
+            progress.clear()
+
+    def _add(self, target: Target, seen: Snapshot, signature: Signature | None) -> Failure | None:
+        name = target.name
+        failure = Failure(name, seen.problem or "no answer", seen.hint)
+        if signature is None or seen.report is None:
+            self._failures.append(failure)
+            return failure
+        if seen.problem is not None:
+            self._incomplete.append(failure)
+        self._grouping.add(name, signature, len(seen.report.threads), seen.document)
+        return None
+
+    def grouped(self) -> Triage:
+        """The classes of what was read so far."""
+        failures, incomplete = (tuple(sorted(found, key=lambda each: each.target))
+                                for found in (self._failures, self._incomplete))
+        return Triage(self._grouping.classes(), failures, incomplete)
 
 
 def _taking(remote: RemoteSnapshots | None) -> tuple[Callable[[Target, Options], Snapshot], Callable[[], None]]:
@@ -215,51 +221,6 @@ def _lacks_variables(report: Report | None) -> bool:
     lacks = [dict(problem.why.arguments).get("lacks") for problem in report.problems
              if problem.why.code == "made-without-gdb"]
     return any(isinstance(each, tuple) and "variables" in each for each in lacks)
-
-
-def _record(file: tuple[str, int, int], seen: Snapshot, state: State) -> Record:
-    if seen.document is None or seen.report is None:
-        return Record(*file, problem=seen.problem or "no answer", hint=seen.hint, status=seen.status,
-                      seconds=seen.seconds)
-    what = classes.signature(seen.report)
-    stored = state.store("\0".join(map(str, file)), seen.document)
-    return Record(*file, what.kind, what.key, what.title, len(seen.report.threads), stored, seen.problem, seen.hint,
-                  what.status, seen.seconds)
-
-
-def _merged(records: Iterable[Record], state: State) -> Triage:
-    grouping = Grouping()
-    failures, incomplete = [], []
-    for record in sorted(records, key=lambda each: each.path):
-        if record.document is None or record.kind is None or record.key is None:
-            failures.append(_failure(record))
-            continue
-        if record.problem is not None:
-            incomplete.append(_failure(record))
-        grouping.add(record.path, Signature(record.kind, record.key, record.title or "", record.status), record.threads,
-                     lambda name=record.document: state.read(name))  # type: ignore[misc]
-    return Triage(grouping.classes(), tuple(failures), tuple(incomplete))
-
-
-def _failure(record: Record) -> Failure:
-    return Failure(record.path, record.problem or "no answer", record.hint)
-
-
-def _file(target: Target) -> tuple[str, int, int]:
-    """The version of a target's file: its path, size and time of change."""
-    if target.core is None:
-        return target.name, 0, 0
-    try:
-        status = os.stat(target.core)
-    except OSError:
-        return str(target.core), 0, 0
-    return str(target.core), status.st_size, status.st_mtime_ns
-
-
-def _default_state(targets: Sequence[str]) -> Path:
-    home = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
-    name = "\0".join(sorted(os.path.abspath(target) for target in targets))
-    return Path(home) / "gdbext" / "triage" / hashlib.sha256(os.fsencode(name)).hexdigest()[:16]
 
 
 # -- finding cores -------------------------------------------------------------------------------------------

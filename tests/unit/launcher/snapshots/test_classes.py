@@ -361,21 +361,11 @@ def test_representative_has_the_fewest_threads_in_any_order() -> None:
         assert found.members == ("a", "b", "c")
 
 
-def test_only_documents_of_representatives_are_loaded() -> None:
+def test_only_the_document_of_the_representative_is_kept() -> None:
     grouping = Grouping()
-    asked: list[str] = []
-
-    def loader(name: str) -> Any:
-        def load() -> Json:
-            asked.append(name)
-            return {"schema": name}
-
-        return load
-
-    for name in ("a", "b", "c"):
-        grouping.add(name, signature(deadlocked()), 3, loader(name))
+    for name in ("b", "a", "c"):
+        grouping.add(name, signature(deadlocked()), 3, {"schema": name})
     assert grouping.classes()[0].document == {"schema": "a"}
-    assert asked == ["a"]
 
 
 def test_exit_status_of_triage() -> None:

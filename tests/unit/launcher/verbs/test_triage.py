@@ -22,7 +22,6 @@ import pytest
 
 from gdbext.launcher import cli
 from gdbext.launcher.snapshots.cores import is_core
-from gdbext.launcher.snapshots.pool import State
 from gdbext.launcher.snapshots.snapshot import Options, Snapshot, Target
 from gdbext.launcher.status import NO_GDB, Unreadable
 from gdbext.launcher.verbs import dask, triage
@@ -126,7 +125,6 @@ def snapshots(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Snapshots:
     made = Snapshots()
     monkeypatch.setattr(triage, "take_snapshot", made)
     monkeypatch.setattr(cli, "VERBS", ("triage",))
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     return made
 
 
@@ -145,49 +143,32 @@ def test_run_groups_cores_and_lists_failures(folder: Path, snapshots: Snapshots,
     assert found["failures"] == [{"target": "cores/c.gz", "problem": "truncated", "hint": "make a whole one"}]
     assert told.err == "gdbext triage: cores/c.gz: truncated; make a whole one\n"
     assert sorted(snapshots.at) == ["cores/a", "cores/b", "cores/c.gz", "cores/host2/core.7"]
-    # a finished run leaves nothing
-    assert not [path for path in (tmp_path / "state").rglob("*") if path.is_file()]
 
 
-@pytest.mark.parametrize("jobs", ["1", "3"])
-def test_stopped_run_continues_with_resume(folder: Path, snapshots: Snapshots, capsys: pytest.CaptureFixture[str],
-                                           jobs: str) -> None:
-    snapshots.answers = {"cores/host2/core.7": stopped}
-    assert cli.main(["triage", "cores", "--jobs", jobs]) == 130
+def test_stopped_run_reports_what_was_read(folder: Path, snapshots: Snapshots,
+                                           capsys: pytest.CaptureFixture[str]) -> None:
+    snapshots.answers = {"cores/b": lambda name: answer(name, document(gil_deadlock())), "cores/host2/core.7": stopped}
+    assert cli.main(["triage", "cores", "--jobs", "1", "--json"]) == 130
     told = capsys.readouterr()
-    assert told.out == ""
-    assert "finished snapshots are stored in" in told.err
-    assert "continue with --resume" in told.err
-    before = list(snapshots.at)
-    snapshots.answers = {}
-    snapshots.at.clear()
-    assert cli.main(["triage", "cores", "--resume"]) == 0
-    assert "cores/host2/core.7" in snapshots.at
-    assert len(snapshots.at) < 4
-    assert set(before) | set(snapshots.at) == {"cores/a", "cores/b", "cores/c.gz", "cores/host2/core.7"}
-    assert capsys.readouterr().out.startswith("4 cores: 0 deadlocked, 0 crashed, 4 neither; 1 class\n")
+    found = json.loads(told.out)
+    assert [(each["kind"], each["members"]) for each in found["classes"]] == [
+        ("deadlock", ["cores/b"]), ("other", ["cores/a", "cores/c.gz"])]
+    assert "gdbext triage: interrupted; 3 of 4 were read\n" in told.err
 
 
-def test_named_state_folder_remains(folder: Path, snapshots: Snapshots, capsys: pytest.CaptureFixture[str]) -> None:
-    snapshots.answers = {"cores/a": failure}
-    assert cli.main(["triage", "cores", "--state", "mine"]) == 3
-    snapshots.at.clear()
-    # failed targets and changed files get a new snapshot
-    os.utime("cores/b", ns=(1, 1))
-    assert cli.main(["triage", "cores", "--state", "mine", "--resume"]) == 3
-    assert sorted(snapshots.at) == ["cores/a", "cores/b"]
-    snapshots.at.clear()
-    assert cli.main(["triage", "cores", "--state", "mine"]) == 3
-    assert len(snapshots.at) == 4
-    capsys.readouterr()
+def test_run_that_stops_at_once_reports_nothing(folder: Path, snapshots: Snapshots,
+                                                capsys: pytest.CaptureFixture[str]) -> None:
+    snapshots.answers = {"cores/a": stopped}
+    assert cli.main(["triage", "cores", "--jobs", "1"]) == 130
+    assert capsys.readouterr().out == ""
 
 
-def test_process_gets_a_new_snapshot_with_resume(snapshots: Snapshots, capsys: pytest.CaptureFixture[str],
-                                                 tmp_path: Path) -> None:
-    for options in ([], ["--resume"]):
-        assert cli.main(["triage", "4711", "--state", str(tmp_path / "mine"), *options]) == 0
-        assert capsys.readouterr().out.startswith("1 target: ")
-    assert snapshots.at == ["process 4711"] * 2
+def test_one_document_of_each_class_is_kept(folder: Path, snapshots: Snapshots) -> None:
+    read = triage.Collected(4)
+    read.take(list(triage.find_targets(["cores"])), Options(), 2)
+    (only,) = read.grouped().classes
+    assert only.members == ("cores/a", "cores/b", "cores/c.gz", "cores/host2/core.7")
+    assert only.document == document(healthy())
 
 
 def test_missing_gdb_ends_the_run(folder: Path, snapshots: Snapshots, capsys: pytest.CaptureFixture[str]) -> None:
@@ -195,14 +176,6 @@ def test_missing_gdb_ends_the_run(folder: Path, snapshots: Snapshots, capsys: py
     assert cli.main(["triage", "cores", "--jobs", "1"]) == 4
     assert "gdbext triage: truncated; make a whole one\n" in capsys.readouterr().err
     assert snapshots.at[:1] == ["cores/a"]
-
-
-def test_state_directory_that_cannot_be_made_is_an_error(folder: Path, snapshots: Snapshots,
-                                                         capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["triage", "cores", "--state", "cores/a/state"]) == 3
-    assert capsys.readouterr().err == ("gdbext triage: cannot store snapshots in cores/a/state: Not a directory; "
-                                       "name another folder: --state DIR\n")
-    assert snapshots.at == []
 
 
 def test_incomplete_snapshot_is_listed_as_such(folder: Path, snapshots: Snapshots,
@@ -228,19 +201,6 @@ def test_invalid_targets_exit_with_2(snapshots: Snapshots, capsys: pytest.Captur
             cli.main(arguments)
         assert ended.value.code == 2
     capsys.readouterr()
-
-
-def test_documents_are_stored_in_files(folder: Path, snapshots: Snapshots, tmp_path: Path) -> None:
-    state = State(tmp_path / "s")
-    targets = list(triage.find_targets(["cores"]))
-    found = triage.take_snapshots(targets, Options(), 2, state)
-    (only,) = found.classes
-    assert only.document == document(healthy())
-    assert len(list((tmp_path / "s" / "documents").iterdir())) == 4
-    shutil.rmtree(tmp_path / "s" / "documents")
-    again = triage.take_snapshots(targets, Options(), 2, state)
-    assert again.classes[0].document is None
-    state.close()
 
 
 # -- by a cluster --------------------------------------------------------------------------------------------
@@ -311,19 +271,6 @@ def test_snapshots_of_a_cluster_end_with_the_run(folder: Path, snapshots: Snapsh
     cluster.answers = {"cores/a": wait, "cores/b": stop}
     assert cli.main(["triage", "cores", "--dask", "s:8786"]) == 130
     assert sorted(cluster.at) == ["cores/a", "cores/b"]
-    capsys.readouterr()
-
-
-def test_stopped_run_of_a_cluster_continues_with_resume(folder: Path, snapshots: Snapshots, cluster: Cluster,
-                                                        capsys: pytest.CaptureFixture[str]) -> None:
-    cluster.answers = {"cores/b": stopped}
-    assert cli.main(["triage", "cores", "--dask", "s:8786", "--jobs", "1"]) == 130
-    assert "continue with --resume" in capsys.readouterr().err
-    done = list(cluster.at)
-    cluster.answers = {}
-    assert cli.main(["triage", "cores", "--dask", "s:8786", "--resume"]) == 0
-    assert done == ["cores/a", "cores/b"]
-    assert sorted(cluster.at[2:]) == ["cores/b", "cores/c.gz", "cores/host2/core.7"]
     capsys.readouterr()
 
 
