@@ -70,6 +70,19 @@ def threads(*stacks: list[Json]) -> Json:
     return made
 
 
+def with_edges(made: Json, edges: list[Json]) -> Json:
+    """The document with other edges of its deadlock, and threads that wait as these say."""
+    made["deadlocks"][0].update(edges=edges, threads=[edge["waiter"] for edge in edges])
+    known = {thread["number"]: thread for thread in made["threads"]}
+    first, waits = made["threads"][0], made["threads"][0]["waits"]
+    for edge in edges:
+        number = edge["waiter"]
+        known[number] = {**known.get(number, {**first, "number": number, "lwp": number}),
+                         "waits": {**waits, "lock": edge["lock"]}}
+    made["threads"] = list(known.values())
+    return made
+
+
 def key(made: Json) -> str:
     return signature(made).key
 
@@ -100,7 +113,7 @@ def test_kind_of_each_verdict() -> None:
     assert signature(document(healthy())).kind == OTHER
     # somebody has killed it, maybe since it hung
     assert signature(crashed(frame("get"), kind="sent")).kind == OTHER
-    both = {**crashed(frame("get")), "deadlocks": deadlocked()["deadlocks"]}
+    both = {**deadlocked(), "crash": crashed(frame("get"))["crash"]}
     assert signature(both).kind == DEADLOCK
 
 
@@ -162,17 +175,16 @@ def test_title_names_locks() -> None:
              for kind, at in (("mutex", "0x1"), ("mutex", "0x2"), ("thread-exit", "0x3"), ("gil", "1"), ("gil", "0"))}
     made = deadlocked()
     made["locks"] = list(locks.values())
-    made["deadlocks"][0]["edges"] = [{"waiter": at, "lock": lock, "holder": at % 5 + 1}
-                                     for at, lock in enumerate(locks, 1)]
-    made["deadlocks"][0]["threads"] = [1, 2, 3, 4, 5]
+    with_edges(made, [{"waiter": at, "lock": lock, "holder": at % 5 + 1} for at, lock in enumerate(locks, 1)])
     assert signature(made).title == (
         "deadlock of 5 threads: the GIL gil:1, the GIL, 2 x pthread mutex, the end of a thread")
     assert "thread 3 waits for the end of thread 4" in re.sub(' ".*?"', "", cycle_text(made))
     # one that is not in the document
     made["locks"], made["deadlocks"][0]["edges"] = [], made["deadlocks"][0]["edges"][:1]
     assert signature(made).title == "deadlock of 5 threads: pthread mutex"
-    made["deadlocks"][0].update(edges=[], threads=list(range(1200)))
-    assert signature(made).title == "deadlock of 1,200 threads"
+    report = gil_deadlock()
+    deadlock = dataclasses.replace(report.deadlocks[0], edges=(), threads=tuple(range(1200)))
+    assert classes.signature(dataclasses.replace(report, deadlocks=(deadlock,))).title == "deadlock of 1,200 threads"
 
 
 def test_title_counts_further_deadlocks() -> None:
@@ -197,7 +209,7 @@ def test_cycle_of_many_threads_is_cut() -> None:
 def test_threads_that_wait_for_the_same_lock_share_a_link() -> None:
     made = deadlocked()
     lock = made["deadlocks"][0]["edges"][0]["lock"]
-    made["deadlocks"][0]["edges"] = [{"waiter": number, "lock": lock, "holder": None} for number in (1, *range(3, 100))]
+    with_edges(made, [{"waiter": number, "lock": lock, "holder": None} for number in (1, *range(3, 100))])
     state = next(each["state"] for each in made["locks"] if each["id"] == lock)
     assert cycle_text(made) == f"threads 1, 3-99 wait for pthread rwlock in libdrv.so, {state}"
 
