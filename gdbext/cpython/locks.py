@@ -14,7 +14,7 @@ from gdbext.cpython.fast_rlock import is_fast_rlock, read_fast_rlock
 from gdbext.cpython.objects import Objects
 from gdbext.cpython.parking_lot import is_linked
 from gdbext.errors import CorruptStructure, if_unreadable
-from gdbext.inferior.cache import read_u32
+from gdbext.inferior.cache import read_u32, read_u64
 from gdbext.inferior.protocol import Memory
 from gdbext.layout.table import Layouts
 from gdbext.model.kinds import LockKind
@@ -71,13 +71,13 @@ class LockReader:
             "_io.BufferedWriter": self._buffered, "_io.BufferedRandom": self._buffered,
             "_multiprocessing.SemLock": self._sem_lock, "_RLock": self._python_rlock, "Barrier": self._barrier,
             "_ModuleLock": self._module_lock, "Thread": self._thread,
-            "Condition": self._guarded("py-condition", "waiting for a notification", "_lock", "_waiters"),
+            "Condition": self._condition,
             "Event": self._guarded("py-event", "not set", "_cond", "_flag"),
             "Semaphore": self._guarded("py-semaphore", "zero", "_cond", "_value"),
             "Future": self._guarded("py-condition", "result is pending", "_condition", "_state"),
             "ApplyResult": self._guarded("py-event", "result is pending", "_event", "_job"),
             "IMapIterator": self._guarded("py-condition", "result is pending", "_cond", "_items"),
-            "SemLock": self._inner("_semlock"), "_ModuleLockManager": self._inner("_lock"),
+            "SemLock": self._sem_lock_object, "_ModuleLockManager": self._inner("_lock"),
         }
         self._known: dict[int, PyLock | None] = {}
 
@@ -92,15 +92,15 @@ class LockReader:
         :raises GdbextError: the address does not hold an object, or the object is damaged.
         """
         names = self._objects.type_names(address)
-        decoder = next(filter(None, map(self._decoders.get, names)), None)
-        if decoder is None and any(map(is_fast_rlock, names)):
-            decoder = self._fast_rlock
-        if decoder is None:
-            return None
-        if address not in self._known:
+        decoders = list(filter(None, map(self._decoders.get, names)))
+        if not decoders and any(map(is_fast_rlock, names)):
+            decoders = [self._fast_rlock]
+        if decoders and address not in self._known:
             self._known[address] = None  # an object may be part of itself
-            self._known[address] = decoder(address, self._objects.type_name(address))
-        return self._known[address]
+            type_name = self._objects.type_name(address)
+            # a class may have the name of another's: `threading` and `multiprocessing` have a Semaphore each
+            self._known[address] = next(filter(None, (decoder(address, type_name) for decoder in decoders)), None)
+        return self._known.get(address) if decoders else None
 
     def waited_through(self, address: int, condition: int) -> PyLock | None:
         """The lock that a thread waits for if a method of an object waits for a `Condition`; None if not known.
@@ -110,10 +110,11 @@ class LockReader:
         """
         if "Queue" in self._objects.type_names(address):
             for name, waits, state in (("not_empty", "get", "queue is empty"), ("not_full", "put", "queue is full"),
-                                       ("all_tasks_done", "join", "not all tasks are done")):
+                                       ("all_tasks_done", "join", "not all tasks are done"),
+                                       ("_cond", "join", "not all tasks are done")):  # of `multiprocessing`
                 if self._objects.attribute(address, name) == condition:
                     return PyLock("py-condition", condition, self._objects.type_name(address), state, guard=condition,
-                                  why=self._queue_counts(address, waits))
+                                  shared=self._is_shared(condition), why=self._queue_counts(address, waits))
             return None
         lock = self.decode(address)
         return lock if lock is not None and lock.guard == condition else None
@@ -237,6 +238,17 @@ class LockReader:
         """The binary file (``PyObject *``) below a text file (``_io.TextIOWrapper``), or 0."""
         return self._objects.read_member("textio", address, "buffer")
 
+    def _sem_lock_object(self, address: int, type_name: str) -> PyLock | None:
+        """A lock of `multiprocessing` as programs have it; None for a ``BoundedSemaphore(1)``.
+
+        The object below that one is the same as a Lock's, and would be called held by a thread that acquired it,
+        although any process may release it: `multiprocessing.Queue` has such a semaphore.
+        """
+        lock = self._inner("_semlock")(address, type_name)
+        if lock is None or lock.kind == "py-lock" and "Semaphore" in self._objects.type_names(address):
+            return None
+        return lock
+
     def _sem_lock(self, address: int, type_name: str) -> PyLock:
         word, last, count, most, kind = self._objects.read_members(
             "SemLockObject", address, "handle", "last_tid", "count", "maxvalue", "kind")
@@ -260,8 +272,25 @@ class LockReader:
         """Make a decoder of objects that have these attributes, the first of which is the guard."""
         def decode(address: int, type_name: str) -> PyLock | None:
             found = self._members(address, *members)
-            return PyLock(kind, address, type_name, state, guard=found[0]) if found else None
+            return PyLock(kind, address, type_name, state, guard=found[0],
+                          shared=self._is_shared(found[0])) if found else None
         return decode
+
+    def _is_shared(self, condition: int) -> bool:
+        """Whether an object is a `Condition` of `multiprocessing`, which a thread of another process may notify."""
+        lock = self.decode(condition)
+        return lock is not None and lock.kind == "py-condition" and lock.shared
+
+    def _condition(self, address: int, type_name: str) -> PyLock | None:
+        state = "waiting for a notification"
+        found = self._members(address, "_lock", "_waiters")
+        if found:
+            return PyLock("py-condition", address, type_name, state, guard=found[0])
+        # of `multiprocessing`: all threads that wait for it sleep in one semaphore
+        lock, semaphore = map(self.decode, self._members(address, "_lock", "_wait_semaphore") or (0, 0))
+        if lock is None or semaphore is None:
+            return None
+        return PyLock("py-condition", address, type_name, state, semaphore.words, guard=lock.address, shared=True)
 
     def _inner(self, member: str) -> Callable[[int, str], PyLock | None]:
         """Make a decoder of objects that wrap a lock in an attribute."""
@@ -271,13 +300,31 @@ class LockReader:
         return decode
 
     def _barrier(self, address: int, type_name: str) -> PyLock | None:
-        found = self._members(address, "_cond", "_parties", "_count")
+        found = self._members(address, "_cond", "_parties")
         if not found:
             return None
-        parties, count = self._number(found[1]), self._number(found[2])
+        own = self._objects.attribute(address, "_count")
+        parties, count = self._number(found[1]), self._number(own) if own else self._shared_count(address)
         if parties is None or count is None or not 0 <= count <= parties <= _MAX_PARTIES:
             return None
-        return PyLock("barrier", address, type_name, f"{count} of {parties} arrived", guard=found[0])
+        return PyLock("barrier", address, type_name, f"{count} of {parties} arrived", guard=found[0],
+                      shared=self._is_shared(found[0]))
+
+    def _shared_count(self, address: int) -> int | None:
+        """How many threads have arrived at a `multiprocessing.Barrier`; None for another object.
+
+        Source: CPython 3.13 Lib/multiprocessing/{synchronize,heap}.py; Modules/mmapmodule.c: mmap_object.
+        """
+        wrapper = self._objects.attribute(address, "_wrapper")
+        state = self._members(wrapper, "_state") if wrapper else None
+        items = self._objects.tuple_items(state[0]) if state else ()
+        block = self._objects.tuple_items(items[0]) if items else ()
+        found = self._members(block[0], "buffer") if len(block) == 3 else None
+        start = self._number(block[1]) if found else None
+        if not found or start is None or not 0 <= start < 1 << 32 or self._objects.type_name(found[0]) != "mmap.mmap":
+            return None
+        # two C integers: the state of the barrier and the number
+        return read_u32(self._memory, read_u64(self._memory, found[0] + self.header) + start + 4)
 
     def _python_rlock(self, address: int, type_name: str) -> PyLock | None:
         found = self._members(address, "_block", "_owner", "_count")

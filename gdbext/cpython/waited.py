@@ -26,7 +26,7 @@ _SEARCHED = 2
 _MAX_ATTRIBUTES = 256
 #: Modules of the standard library that take locks for their callers.
 _ON_BEHALF = ("/threading.py", "/queue.py", "/concurrent/futures/_base.py", "/multiprocessing/pool.py",
-              "/multiprocessing/synchronize.py",
+              "/multiprocessing/synchronize.py", "/multiprocessing/queues.py",
               "<frozen importlib._bootstrap>")
 _STANDARD_FILES = ("stdin", "stdout", "stderr", "__stdin__", "__stdout__", "__stderr__")
 

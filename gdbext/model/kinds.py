@@ -114,7 +114,7 @@ KINDS: Mapping[LockKind, Kind] = {
         records_owner=True, own_threads_only=True),
     "barrier": Kind(
         "missing threads are counted: inferred if there are exactly as many other threads, candidates "
-        "otherwise", name="pthread barrier",
+        "otherwise", name="barrier",
         no_owner="arrivals-not-recorded", gathers=True, own_threads_only=True,
         structure="pthread_barrier_t"),
     "static-guard": Kind(
@@ -281,6 +281,8 @@ _UNKNOWN = Kind()
 #: What a condition is called that is part of something else, by the lock's state.
 _PARTS_OF = {"queue is empty": "queue.Queue", "queue is full": "queue.Queue", "not all tasks are done": "queue.Queue",
              "result is pending": "result"}
+#: What an object of `multiprocessing` is called whose name does not differ by the module alone.
+_SHARED = {"queue.Queue": "multiprocessing.JoinableQueue"}
 _ROWS: Mapping[str, Kind] = {str(kind): row for kind, row in KINDS.items()}
 
 
@@ -289,9 +291,14 @@ def kind_of(kind: str) -> Kind:
     return _ROWS.get(kind, _UNKNOWN)
 
 
-def name_of_kind(kind: str, state: str | None = None) -> str:
-    """What people call a lock of a kind; `state` is its state, which says more for queues and results."""
-    return _PARTS_OF.get(state or "") or kind_of(kind).name or kind
+def name_of_kind(kind: str, state: str | None = None, shared: bool = False) -> str:
+    """What people call a lock of a kind.
+
+    :param state: its state, which says more for queues and results.
+    :param shared: whether several processes share it: such a lock of Python is one of `multiprocessing`.
+    """
+    name = _PARTS_OF.get(state or "") or kind_of(kind).name or kind
+    return _SHARED.get(name, name.replace("threading.", "multiprocessing.")) if shared else name
 
 
 def id_of_lock(kind: LockKind, address: int) -> str:

@@ -104,7 +104,7 @@ def lock_lines(facts: Facts, lock_id: str) -> list[Words]:
         return [(Foreign(lock_id),)]
     if kind_of(lock.kind).title is not None:
         return [lock_name(facts, lock)]
-    lines: list[Words] = [(f"{name_of_kind(lock.kind, lock.state)} {lock.address:#x}",)]
+    lines: list[Words] = [(f"{name_of_kind(lock.kind, lock.state, lock.shared)} {lock.address:#x}",)]
     if lock.name:
         lines.append(program_name(lock))
     return [*lines, ("owner gone: ", reason(lock.orphan)) if lock.orphan else (lock.state,)]

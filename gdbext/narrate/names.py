@@ -145,7 +145,7 @@ def _lock_words(facts: Facts, lock: Lock) -> Words:
         return (kind.title if facts.single_gil else f"{kind.title} {lock.id}",)
     if kind.by_name and lock.name:
         return (f"{name_of_kind(lock.kind)} ", Foreign(lock.name, 300))  # a path: its end identifies the file
-    return (f"{name_of_kind(lock.kind, lock.state)} {lock.address:#x}",
+    return (f"{name_of_kind(lock.kind, lock.state, lock.shared)} {lock.address:#x}",
             *((" ", *program_name(lock)) if lock.name else ()))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Union, cast
 
+from gdbext.model.kinds import name_of_kind
 from gdbext.model.reasons import Argument, Reason, ReasonCode
 from gdbext.narrate.crash_reasons import WORDINGS as CRASH_WORDINGS
 
@@ -71,6 +72,17 @@ def _processes_have(pids: Sequence[int]) -> str:
 
 def _place(file: str, line: int | None) -> str:
     return file if line is None else f"{file}:{line}"
+
+
+def _shared_memory(kind: str, path: str, offset: int) -> str:
+    """The place of a lock in shared memory; empty for a lock of `multiprocessing`, which has a deleted file of its own.
+
+    The kernel shows memory without a file as one that was deleted.
+    """
+    if name_of_kind(kind, shared=True).startswith("multiprocessing."):
+        return ""
+    path = path.replace(" (deleted)", "")
+    return f" in shared memory ({'without a file' if path in ('', '/dev/zero') else path}, {offset:#x})"
 
 
 def _has(count: int, noun: str = "thread") -> str:
@@ -379,7 +391,7 @@ _WORDINGS: Mapping[ReasonCode, Wording] = {
     "named-lock": "for {name}",
     "reads-descriptor": "to read {link}, fd {fd}",
     "shared-lock": lambda kind, name, path, offset: (
-        f"for {kind}{f' {name}' if name else ''} in shared memory ({path or 'without a name'}, {offset:#x})"),
+        f"for {name_of_kind(kind, shared=True)}{f' {name}' if name else ''}{_shared_memory(kind, path, offset)}"),
     "writes-descriptor": "to write {link}, fd {fd}",
     "any-thread-may-release": "any other thread of its process may release it",
     "children-of-process": "these are its children",

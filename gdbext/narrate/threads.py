@@ -58,7 +58,7 @@ def doing_together(facts: Facts, members: Sequence[Thread]) -> Words:
     if len(waits) < 2:
         return ("each ", *doing(facts, members[0]))
     locks = [facts.locks[lock] for lock in waits if lock in facts.locks]
-    kinds = sorted({name_of_kind(lock.kind, lock.state) for lock in locks})
+    kinds = sorted({name_of_kind(lock.kind, lock.state, lock.shared) for lock in locks})
     return (f"wait for {len(waits):,} different locks ({', '.join(kinds)})",)
 
 

@@ -443,19 +443,20 @@ def behind_lines(facts: Facts) -> Iterator[Words]:
 # -- on one line -----------------------------------------------------------------------------------------------------
 
 
-def kind_and_name(lock_id: str, kind: str, name: str | None, state: str | None = None) -> Words:
+def kind_and_name(lock_id: str, kind: str, name: str | None, state: str | None = None,
+                  shared: bool = False) -> Words:
     """A lock's kind and name, without its address, which differs between runs."""
     row = kind_of(kind)
     if row.title is not None:
         # the main interpreter's is called *the* GIL
         return (row.title if kind != GIL or lock_id == f"{GIL}:0" else f"{row.title} {lock_id}",)
-    return (name_of_kind(kind, state), *((" ", Foreign(name)) if name else ()))
+    return (name_of_kind(kind, state, shared), *((" ", Foreign(name)) if name else ()))
 
 
 def short_lock(facts: Facts, lock_id: str) -> Words:
     """The kind and name of the lock with an id, which the report may lack."""
     lock = facts.locks.get(lock_id)
-    return kind_and_name(lock_id, lock.kind, lock.name, lock.state) if lock is not None else kind_and_name(
+    return kind_and_name(lock_id, lock.kind, lock.name, lock.state, lock.shared) if lock is not None else kind_and_name(
         lock_id, lock_id.partition(":")[0], None)
 
 

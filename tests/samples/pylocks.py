@@ -156,6 +156,13 @@ class Office:
         self.outbox = queue.LifoQueue(1)  # type: queue.Queue[int]
         self.tray: Any = getattr(queue, "SimpleQueue", queue.Queue)()  # since 3.7
         self.answer = concurrent.futures.Future()  # type: concurrent.futures.Future[int]
+        # other processes may wake these threads; there are none
+        context: Any = multiprocessing.get_context("fork")
+        self.whistle = context.Event()
+        self.bulletin = context.Condition()
+        self.lockers = context.Semaphore(0)
+        self.assembly = context.Barrier(3)
+        self.post = context.JoinableQueue()
 
     def enter(self) -> None:
         stand("visitor")
@@ -183,6 +190,29 @@ class Office:
     def meet_others(self, role: str) -> None:
         stand(role)
         self.meeting.wait()
+
+    def await_whistle(self) -> None:
+        stand("runner")
+        self.whistle.wait()
+
+    def read_bulletin(self) -> None:
+        with self.bulletin:
+            stand("citizen")
+            self.bulletin.wait()
+
+    def want_locker(self) -> None:
+        stand("swimmer")
+        with self.lockers:
+            pass
+
+    def assemble(self) -> None:
+        stand("delegate")
+        self.assembly.wait()
+
+    def see_post_read(self) -> None:
+        self.post._unfinished_tasks.release()  # as `put`, without its thread
+        stand("poster")
+        self.post.join()
 
     def take_mail(self) -> None:
         stand("clerk")
@@ -220,6 +250,11 @@ class Office:
         start("boss", self.see_mail_read)
         start("typist", self.empty_tray)
         start("asker", self.wait_for_answer)
+        start("runner", self.await_whistle)
+        start("citizen", self.read_bulletin)
+        start("swimmer", self.want_locker)
+        start("delegate", self.assemble)
+        start("poster", self.see_post_read)
         TIMED.append("hurried")
 
         def known(attribute: str) -> str:
@@ -240,6 +275,14 @@ class Office:
         QUEUES.update({"inbox": ("get", 0, 0, 0), "outbox": ("put", 2, 1, 1), "outbox-done": ("join", 2, 1, 1)})
         if isinstance(self.tray, queue.Queue):
             QUEUES["tray"] = ("get", 0, 0, 0)
+        tell("whistle", "py-event", id(self.whistle), "not set", ["runner"], known_as=known("whistle"))
+        tell("bulletin", "py-condition", id(self.bulletin), "waiting for a notification", ["citizen"],
+             known_as=known("bulletin"))
+        tell("lockers", "py-semaphore", id(self.lockers._semlock), "zero", ["swimmer"], known_as=known("lockers"))
+        tell("assembly", "barrier", id(self.assembly), "1 of 3 arrived", ["delegate"],
+             known_as=known("assembly"))
+        tell("post", "py-condition", id(self.post._cond), "not all tasks are done", ["poster"],
+             known_as=known("post"))
         tell("answer", "py-condition", id(self.answer), "result is pending", ["asker"], known_as=known("answer"))
 
 

@@ -226,7 +226,8 @@ class Scene:
         if lock is None or thread.waits is None:
             return self._idle(member, node, because("futex-word")) if state.arguments[1] & _FUTEX_PRIVATE else None
         kind = kind_of(lock.kind)
-        awaited = because("named-lock", name=plain(kind_and_name(lock.id, lock.kind, lock.name)))
+        awaited = because("named-lock", name=plain(kind_and_name(lock.id, lock.kind, lock.name, lock.state,
+                                                                 lock.shared)))
         if lock.holders:
             evidence = weakest([*(holder.evidence for holder in lock.holders), thread.waits.evidence])
             why = next((holder.why for holder in lock.holders if holder.why), thread.waits.why)

@@ -138,6 +138,54 @@ def test_lock_between_processes(python: FakePython, value: int, members: dict[st
     assert decode(python, python.instance("SemLock", _semlock=at)) == lock
 
 
+@pytest.mark.parametrize(("most", "found"), [(1, False), (2, True)])
+def test_semaphore_of_multiprocessing_is_not_taken_for_one_of_threading(most: int, found: bool,
+                                                                        python: FakePython) -> None:
+    """A ``BoundedSemaphore(1)`` has no owner, but its SemLock is the same as a Lock's."""
+    at = sem_lock(python, 0, kind=1, maxvalue=most, count=1, last_tid=ME)
+    wrapper = python.instance("Semaphore", _semlock=at)
+    python.build.put("PyTypeObject", python.type_object("Semaphore"), tp_base=python.type_object("SemLock"))
+    assert decode(python, wrapper) == (decode(python, at) if found else None)
+
+
+def shared_condition(python: FakePython) -> tuple[int, int, int]:
+    """A condition of `multiprocessing`, its lock and its semaphore."""
+    lock = sem_lock(python, 1, kind=0, maxvalue=1)
+    semaphore = sem_lock(python, 0, kind=1, maxvalue=1 << 30)
+    return python.instance("Condition", _lock=python.instance("SemLock", _semlock=lock),
+                           _wait_semaphore=python.instance("SemLock", _semlock=semaphore)), lock, semaphore
+
+
+def test_condition_of_multiprocessing(python: FakePython) -> None:
+    condition, lock, semaphore = shared_condition(python)
+    found = decoded(python, condition)
+    assert (found.kind, found.guard, found.words, found.shared) == (
+        "py-condition", lock, decoded(python, semaphore).words, True)
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_event_is_shared_if_its_condition_is(shared: bool, python: FakePython) -> None:
+    condition = shared_condition(python)[0] if shared else python.condition(python.lock())
+    event = decoded(python, python.instance("Event", _cond=condition, _flag=python.integer(0)))
+    assert (event.kind, event.guard, event.shared) == ("py-event", condition, shared)
+
+
+@pytest.mark.parametrize(("count", "buffer", "state"), [
+    (1, "mmap.mmap", "1 of 3 arrived"), (4, "mmap.mmap", None), (1, "bytearray", None)])
+def test_barrier_of_multiprocessing_counts_in_shared_memory(count: int, buffer: str, state: str | None,
+                                                            python: FakePython) -> None:
+    condition, _, _ = shared_condition(python)
+    data, at = python.build.alloc(64), python.build.alloc(64)
+    python.memory.u64(data + 8, count << 32)
+    python.build.put("PyObject", at, ob_type=python.type_object(buffer))
+    python.memory.u64(at + python.layouts["PyObject"].size, data)
+    block = python.tuple_object(python.instance("Arena", buffer=at), python.integer(8), python.integer(16))
+    wrapper = python.instance("BufferWrapper", _state=python.tuple_object(block, python.integer(8)))
+    barrier = python.instance("Barrier", _cond=condition, _parties=python.integer(3), _wrapper=wrapper)
+    found = decode(python, barrier)
+    assert found == (PyLock("barrier", barrier, "Barrier", state, guard=condition, shared=True) if state else None)
+
+
 @pytest.mark.parametrize("python", versions.before(13, VERSIONS), indirect=True)
 def test_simple_queue_with_a_lock(python: FakePython) -> None:
     inner, at = python.inner_lock(), python.build.alloc(128)

@@ -209,6 +209,37 @@ def test_queue(python: FakePython) -> None:
     assert (kind, address, index, path[0]) == ("py-condition", condition, 2, queue)
 
 
+SYNCHRONIZE, QUEUES = "/lib/multiprocessing/synchronize.py", "/lib/multiprocessing/queues.py"
+
+
+def sem_lock(python: FakePython) -> tuple[int, int]:
+    """A semaphore of `multiprocessing`, and the word that threads sleep on."""
+    handle, at = python.build.alloc(32), python.build.alloc(64)
+    python.build.put("PyObject", at, ob_type=python.type_object("_multiprocessing.SemLock"))
+    python.build.put("SemLockObject", at, handle=handle, maxvalue=9, kind=1)
+    return python.instance("SemLock", _semlock=at), handle
+
+
+@pytest.mark.parametrize(("name", "attributes", "file", "kind", "state"), [
+    ("Event", ("_cond", "_flag"), SYNCHRONIZE, "py-event", "not set"),
+    ("Barrier", ("_cond", "_parties", "_count"), THREADING, "barrier", "1 of 3 arrived"),
+    ("Queue", ("_cond",), QUEUES, "py-condition", "not all tasks are done"),
+])
+def test_objects_of_multiprocessing(name: str, attributes: Sequence[str], file: str, kind: str, state: str,
+                                    python: FakePython) -> None:
+    semaphore, word = sem_lock(python)
+    condition = python.instance("Condition", _lock=sem_lock(python)[0], _wait_semaphore=semaphore)
+    members = {"_cond": condition, "_parties": python.integer(3), "_count": python.integer(1)}
+    whole = python.instance(name, True, **{each: members.get(each, semaphore) for each in attributes})
+    outer = frame(python, [("self", whole)], (), frame(python), "wait", file)
+    at = frame(python, [("self", condition)], (), outer, "wait", SYNCHRONIZE)
+    answer = find(python, word, at)
+    assert answer is not None
+    lock, index, path = answer
+    assert (lock.kind, lock.state, lock.shared, index, path[:2]) == (kind, state, True, 2, [whole, condition])
+    assert lock.address == (condition if name == "Queue" else whole)
+
+
 def test_event_of_another_object(python: FakePython) -> None:
     """`Thread.start` waits for an event of the thread, so the event is reported."""
     condition = python.condition(python.lock())

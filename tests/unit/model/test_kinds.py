@@ -9,8 +9,10 @@ import typing
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 import gdbext
-from gdbext.model.kinds import KINDS, Kind, LockKind, kind_of
+from gdbext.model.kinds import KINDS, Kind, LockKind, kind_of, name_of_kind
 
 HOME = Path(gdbext.__file__).resolve().parent
 DOCS = HOME.parent / "docs"
@@ -33,6 +35,16 @@ def test_each_kind_is_documented() -> None:
     table = (DOCS / "json.md").read_text(encoding="utf-8").partition("## Kinds of locks\n")[2].partition("\n# ")[0]
     rows = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
     assert sorted(KINDS) == sorted(word for row in rows for word in re.findall(r"`([a-z-]+)`", row))
+
+
+@pytest.mark.parametrize(("kind", "state", "own", "shared"), [
+    ("py-lock", "locked", "threading.Lock", "multiprocessing.Lock"),
+    ("py-event", None, "threading.Event", "multiprocessing.Event"),
+    ("py-condition", "not all tasks are done", "queue.Queue", "multiprocessing.JoinableQueue"),
+    ("mutex", "locked", "pthread mutex", "pthread mutex")])
+def test_name_of_a_shared_lock_of_python_is_that_of_multiprocessing(kind: str, state: str | None, own: str,
+                                                                    shared: str) -> None:
+    assert (name_of_kind(kind, state), name_of_kind(kind, state, shared=True)) == (own, shared)
 
 
 def test_rows_do_not_contradict_themselves() -> None:

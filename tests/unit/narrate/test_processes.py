@@ -38,7 +38,11 @@ def test_process_of_a_deadlock_is_no_longer_without_a_verdict() -> None:
     ("child", because("end-of-process", pids=(200,)), None, "waits for the end of process 200"),
     ("pipe", READS, None, "waits to read pipe:[11], fd 3, which has its other end in process 200, itself"),
     ("mutex", because("shared-lock", kind="mutex", name=None, path="", offset=64), None,
-     "waits for mutex in shared memory (without a name, 0x40), which is held by process 200, itself"),
+     "waits for pthread mutex in shared memory (without a file, 0x40), which is held by process 200, itself"),
+    ("mutex", because("shared-lock", kind="mutex", name=None, path="/memfd:x (deleted)", offset=64), None,
+     "waits for pthread mutex in shared memory (/memfd:x, 0x40), which is held by process 200, itself"),
+    ("semaphore", because("shared-lock", kind="py-lock", name="guard", path="/dev/shm/x (deleted)", offset=0), None,
+     "waits for multiprocessing.Lock guard, which is held by process 200, itself"),
     ("lock", because("futex-word"), None, "waits for a futex word, which may be released by process 200, itself"),
     ("lock", because("named-lock", name="the GIL"), 7, "waits for the GIL of thread 7"),
     ("lock", because("end-of-thread", number=7), 7, "waits for the end of thread 7")])

@@ -91,7 +91,7 @@ def test_thread_that_has_not_arrived_does_not_hold_the_barrier() -> None:
                   for lock in report.locks)
     facts = Facts(replace(report, locks=locks))
     (words,) = holdings(facts, facts.threads[2])
-    assert plain(words).startswith("has not arrived at pthread barrier 0x6000 (inferred: 1 reader counted")
+    assert plain(words).startswith("has not arrived at barrier 0x6000 (inferred: 1 reader counted")
 
 
 def test_place_where_a_lock_was_taken() -> None:

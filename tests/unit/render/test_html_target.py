@@ -85,8 +85,8 @@ def test_thread_that_has_not_arrived_does_not_hold_the_barrier() -> None:
     locks = tuple(replace(lock, kind="barrier", state="1 of 2 arrived") if lock.id == COUNTED else lock
                   for lock in report.locks)
     text = page(look(replace(report, locks=locks))).text()
-    assert 'waits for pthread barrier 0x6000, 1 of 2 arrived, not arrived: thread 2 "b"' in text
-    assert "has not arrived at pthread barrier 0x6000 (inferred: 1 reader counted" in text
+    assert 'waits for barrier 0x6000, 1 of 2 arrived, not arrived: thread 2 "b"' in text
+    assert "has not arrived at barrier 0x6000 (inferred: 1 reader counted" in text
     assert "holds barrier" not in text
 
 

@@ -169,8 +169,8 @@ def test_thread_that_has_not_arrived_does_not_hold_the_barrier() -> None:
     locks = tuple(dataclasses.replace(lock, kind="barrier", state="1 of 2 arrived") if lock.id == COUNTED else lock
                   for lock in report.locks)
     text = renderer(dataclasses.replace(report, locks=locks)).deadlocks()
-    assert "    has not arrived at pthread barrier 0x6000\n" in text
-    assert "holds pthread barrier" not in text
+    assert "    has not arrived at barrier 0x6000\n" in text
+    assert "holds barrier" not in text
 
 
 def test_owner_that_is_gone() -> None:

@@ -208,7 +208,7 @@ def test_process_shared_mutexes_deadlock(host: Host) -> None:
         host.memory(pid, wanted + 8, other.to_bytes(4, "little"))
     wait = host.scene().waits[Node(100, 1)]
     assert (wait.kind, wait.evidence, set(wait.holders)) == ("mutex", "recorded", {Node(200, 1)})
-    assert explain(wait.awaited) == "for mutex in shared memory (/dev/zero (deleted), 0x0)"
+    assert explain(wait.awaited) == "for pthread mutex in shared memory (without a file, 0x0)"
     assert host.deadlocked() == [(100, 200)]
     # another one has it now
     host.memory(100, 0x10008, (300).to_bytes(4, "little"))
@@ -239,6 +239,7 @@ def test_multiprocessing_lock_has_the_process_that_counts_it(host: Host) -> None
     wait = host.scene().waits[Node(100, 1)]
     assert (wait.kind, wait.evidence, set(wait.holders)) == ("semaphore", "derived", {Node(200, 1)})
     assert wait.why == (because("semaphore-counted-by", pid=200),)
+    assert explain(wait.awaited) == "for multiprocessing.Lock"
     assert host.deadlocked() == []
 
 
