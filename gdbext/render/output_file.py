@@ -69,8 +69,8 @@ def _open(path: str, opened: contextlib.ExitStack) -> tuple[int, str, int | None
         if not (stat.S_ISFIFO(state.st_mode) or stat.S_ISCHR(state.st_mode)):
             raise OSError(errno.EINVAL, "it is not a file, a pipe or a character device")
         if not is_trusted:
-            why = f"it is a pipe or device of user {state.st_uid}, who could read the report"
-            raise PermissionError(errno.EPERM, why)
+            problem = f"it is a pipe or device of user {state.st_uid}, who could read the report"
+            raise PermissionError(errno.EPERM, problem)
         return folder, name, file
     raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
 

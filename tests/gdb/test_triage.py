@@ -110,7 +110,8 @@ def test_unreadable_core_gives_one_line(triaged: Cores) -> None:
     (failure,) = json.loads(triaged.out)["failures"]
     assert Path(failure["target"]).name == "truncated"
     assert [line for line in triaged.err.splitlines() if "not read" not in line and " left" not in line] == [
-        f"gdbext triage: {failure['target']}: {failure['problem']}; {failure['hint']}"]
+        f"gdbext triage: {failure['problem']}; {failure['hint']}"]
+    assert failure["problem"].startswith(f"{failure['target']}: ")
 
 
 def test_page_has_every_core(triaged: Cores) -> None:

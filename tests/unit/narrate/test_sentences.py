@@ -27,6 +27,7 @@ EXCEPTIONS: dict[str, tuple[str, ...]] = {
                                    "run `pip install", "from __future__ import", "import sys; sys.path"),
     "launcher/snapshots/classes.py": ("its report cannot be read: ", "install the same version"),
     "launcher/snapshots/containers.py": ("files of another container, read",),
+    "launcher/snapshots/elf.py": ("only x86-64 is decoded",),
     "launcher/snapshots/server.py": ("import sys; sys.path",),
     "launcher/snapshots/finding.py": ("install one that has Python inside", "python\nimport json", '" + json.dumps('),
     # about the program, test or command that was started, not about a report
@@ -47,7 +48,7 @@ _WORD = re.compile(r"[A-Za-z][a-z']+(?=[\s,.;:?!)]|$)")
 _DESCRIBES = {"Command", "Option", "add_argument", "add_argument_group"}
 _DESCRIBING = {"help", "description", "usage", "epilog"}
 #: Calls that make or print an error of one line, or a note on how a target was read; and names that hold one.
-_ERRORS = {"GdbextError", "UsageError", "Unreadable", "NoGdb", "Unanswered", "Failure", "Finding", "say"}
+_ERRORS = {"GdbextError", "UsageError", "Unreadable", "TooSlow", "NoGdb", "Unanswered", "Failure", "Finding", "say"}
 _ERROR_TEXTS = {"problem", "hint", "DESCRIPTION", "EXAMPLES", "_DESCRIPTION", "_EXAMPLES", "HELP"}
 
 
