@@ -26,6 +26,8 @@ STATES = {
     "suspect": "suspect", "waiting": "waits", "running": "runs", "blocked": "in a system call",
     "unsure": "blocked or running", "unread": "not readable", "event": "waits for an event",
 }
+#: What follows a thread's name where the verdict has said what it does.
+SAID_ABOVE = "(see above)"
 
 
 class Group(NamedTuple):

@@ -141,13 +141,14 @@ def counts(report: Report) -> str:
 
 
 def gil_holders(facts: Facts) -> Iterator[Words]:
-    """One sentence for each held GIL: its holder, and what that thread does."""
+    """One sentence for each held GIL: its holder, and what that thread does unless the verdict's sentence says it."""
     for lock in facts.report.locks:
         if lock.kind == GIL and lock.holders:
             holder = facts.threads.get(lock.holders[0].thread)
             if holder is not None:
+                does: Words = () if is_said(facts, holder) else (", which ", *doing(facts, holder))
                 yield (*capitalised(lock_name(facts, lock)), " is held by ", *thread_name(facts, holder.number),
-                       ", which ", *doing(facts, holder), ".")
+                       *does, ".")
 
 
 def notes(report: Report) -> Iterator[Words]:
@@ -211,6 +212,12 @@ def sentence(facts: Facts) -> Words:
     if not rests_on.get(kind, kind in ("idle", "task-cycle", "greenlet-cycle", "unknown") or facts.verdict.threads):
         return (f"the document does not list what its verdict, {verdict_title(facts.verdict)}, is about",)
     return _SENTENCES.get(kind, _not_known)(facts)
+
+
+def is_said(facts: Facts, thread: Thread) -> bool:
+    """Whether the sentence says what a thread does, which it does of the first one at most."""
+    return thread.number in facts.verdict.threads[:1] and plain(
+        (*thread_name(facts, thread.number), " ", *doing(facts, thread))) in plain(sentence(facts))
 
 
 def _several(facts: Facts, numbers: Sequence[int]) -> Words:

@@ -12,8 +12,9 @@ from gdbext.render.style import columns, excerpt
 
 #: The maximum number of nodes that are drawn.
 _NODES = 90
-#: The width of the page in pixels. Layers are drawn side by side if they fit, else one below the other.
-_PAGE = 1_260
+#: How many pixels a drawing may be wide: a window of 1,100 less margins and a scroll bar. Layers are drawn side by side
+#: if they fit, else one below the other.
+_PAGE = 1_000
 #: Sizes in pixels: the width of a character and the height of a line of 12-pixel monospace text, padding inside nodes,
 #: gaps between nodes and between stacked layers, the least gap between layers side by side and what it has beside the
 #: text of an arrow, and the width of a character of that text.

@@ -255,7 +255,8 @@ class TextRenderer:
         for hold in first.holds:
             if hold.lock in verdict.locks_of(deadlock):
                 lines += self._hold(hold, each, _VERB, "    ", why=False)
-        lines.append(f"    {each}{'needs':<{_VERB}} {self.say(locks.waiting(self.facts, first, why=False))}")
+        if not verdict.is_said(self.facts, first):
+            lines.append(f"    {each}{'needs':<{_VERB}} {self.say(locks.waiting(self.facts, first, why=False))}")
         return lines + self._explaining(first, stacks, " " * (5 + len(each) + _VERB))
 
     def _concerned(self, stacks: str) -> list[str]:
@@ -266,13 +267,18 @@ class TextRenderer:
             return [*self._counts(), ""]
         concerned = facts.known(facts.verdict.threads)
         for members in _alike(facts, concerned)[:_CONCERNED]:
-            lines += [f"  {self.say(threads.introduction(facts, members))}",
-                      *self._explaining(members[0], stacks, "    "), ""]
+            lines += [f"  {self._introduction(members)}", *self._explaining(members[0], stacks, "    "), ""]
         them = "it" if len(concerned) == 1 else "them"
         lines += self._list(f"Waiting behind {them}:", list(verdict.behind_lines(facts)))
         if facts.verdict.outcome != "stuck":
             lines += [*self._lines("", verdict.gil_holders(facts)), *self._counts(), ""]
         return lines
+
+    def _introduction(self, members: Sequence[Thread], above: str = "") -> str:
+        """The heading of a group and what its threads do, or `above` if the verdict's sentence says that."""
+        if len(members) == 1 and verdict.is_said(self.facts, members[0]):
+            return self.say(names.heading(members)) + above
+        return self.say(threads.introduction(self.facts, members))
 
     def _counts(self) -> list[str]:
         """What the threads do, and what the greenlets wait for."""
@@ -373,7 +379,7 @@ class TextRenderer:
         lines: list[str] = []
         for group in threads.groups(self.facts, shown, each=each, stacks=stacks != "none"):
             first = group.members[0]
-            lines.append(self.say(threads.introduction(self.facts, group.members)))
+            lines.append(self._introduction(group.members, f" {threads.SAID_ABOVE}"))
             for hold in first.holds:
                 lines += self._hold(hold)
             lines += self._lines("  ", [*threads.suspended_sections(first), threads.unmerged(first.unmerged)])

@@ -28,6 +28,7 @@ from gdbext.render.html import html_page
 from gdbext.render.shown import Shown
 from gdbext.schema.read import read_document
 from tests.support import gdb_session, interpreters, samples
+from tests.support.fake_page import two_and_two
 from tests.support.interpreters import CHECKOUT
 from tests.support.patience import patience
 
@@ -529,6 +530,21 @@ def test_graph_text_fits_and_cycle_is_red(browser: Browser, rapids: Json, tmp_pa
     assert browser.run("document.querySelectorAll('.line.bad').length") == 4
     assert browser.run("Array.from(document.querySelectorAll('.line')).every((line) => document.querySelector("
                        "getComputedStyle(line).markerEnd.match(/#[a-z-]+/)[0]) !== null)")
+
+
+@pytest.mark.parametrize("is_ring", [False, True])
+def test_drawing_of_two_threads_and_two_locks_is_not_scrolled(browser: Browser, tmp_path: Path, is_ring: bool) -> None:
+    shown = [Shown("process 1", two_and_two(length, is_ring)) for length in (20, 30, 60)]
+    waits = [{"waiter": waiter, "what": "pipe:[1]" * 9, "holder": "process 1", "deadlock": True} for waiter in "ab"]
+    browser.call("Emulation.setDeviceMetricsOverride", width=1100, height=900, deviceScaleFactor=1, mobile=False)
+    try:
+        browser.open(written(tmp_path, shown, between=waits))
+        browser.run("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
+        hidden = browser.run("Array.from(document.querySelectorAll('.wide:has(svg)')).map((each) => "
+                             "each.scrollWidth - each.clientWidth)")
+        assert hidden == [0] * 4
+    finally:
+        browser.call("Emulation.clearDeviceMetricsOverride")
 
 
 def test_elements_have_names_and_are_reached_with_the_keyboard(browser: Browser, rapids: Json, tmp_path: Path) -> None:

@@ -232,3 +232,14 @@ def ring(count: int) -> Report:
         edges.append(Edge(number, name(following), number % count + 1))
     deadlock = Deadlock(tuple(range(1, count + 1)), RECORDED, tuple(edges))
     return replace(report, threads=tuple(threads), locks=tuple(locks), deadlocks=(deadlock,))
+
+
+def two_and_two(length: int, is_ring: bool) -> Report:
+    """Two threads and two locks with names of a length, in a deadlock or one behind the other."""
+    report = ring(2)
+    threads = tuple([replace(thread, python_name="x" * length) for thread in report.threads])
+    first, second = [replace(lock, name="y" * length) for lock in report.locks]
+    if is_ring:
+        return replace(report, threads=threads, locks=(first, second))
+    first = replace(first, holders=(), orphan=orphaned().locks[0].orphan)
+    return replace(report, threads=threads, locks=(first, second), deadlocks=())

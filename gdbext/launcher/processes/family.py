@@ -85,8 +85,9 @@ def run(options: argparse.Namespace) -> int:
     sys.stdout.flush()
     longest = max((seen.stopped for seen in tree.snapshots.values() if seen.stopped is not None), default=None)
     if longest is not None:
-        say(f"gdbext report: the processes were paused one by one, each for {longest:.2f} s at most; "
-            f"all snapshots were taken within {tree.apart:.1f} s")
+        say("gdbext report: the processes were " +
+            (f"paused one by one, each for {longest:.2f} s at most" if longest else "not paused") +
+            f"; all snapshots were taken within {tree.apart:.1f} s")
     return found.status
 
 

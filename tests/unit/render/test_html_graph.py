@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.support.fake_page import boxes, look, overlapping, page, pool, ring
+from tests.support.fake_page import boxes, look, overlapping, page, pool, ring, two_and_two
 from tests.support.fake_report import COUNTED, gil_deadlock, inferred_deadlock, orphaned
 
 
@@ -60,6 +60,16 @@ def test_cycles_of_any_length(count: int) -> None:
     # a folded cycle is two nodes wide
     (svg,) = [attributes for tag, attributes in made.elements if tag == "svg" and "viewbox" in attributes]
     assert min(float(svg["width"] or ""), float(svg["height"] or "")) < 500
+
+
+@pytest.mark.parametrize("length", range(8, 60, 4))
+@pytest.mark.parametrize("is_ring", [False, True])
+def test_two_threads_and_two_locks_fit_a_small_window(length: int, is_ring: bool) -> None:
+    made = page(look(two_and_two(length, is_ring)))
+    (svg,) = [attributes for tag, attributes in made.elements if tag == "svg" and "viewbox" in attributes]
+    assert len(boxes(made)) == 4
+    assert overlapping(boxes(made)) == []
+    assert float(svg["width"] or "") <= 1_000
 
 
 def test_number_of_undrawn_nodes_is_shown() -> None:

@@ -28,7 +28,7 @@ from tests.support.fake_report import (
 
 def test_verdict_comes_first() -> None:
     text = page(look(gil_deadlock(), stopped=0.1234)).text()
-    assert text.index("stopped for 0.12 s") < text.index("DEADLOCK2 threads wait for each other; 1 more")
+    assert text.index("paused for 0.12 s") < text.index("DEADLOCK2 threads wait for each other; 1 more")
     assert text.index("DEADLOCK2") < text.index("Wait-for graph") < text.index("5 threads")
     for words in ('thread 1 "MainThread" waits for pthread rwlock 0x5591e0c0 in libdrv.so \u2192 thread 2 "loader"',
                   'thread 2 "loader" waits for the GIL \u2192 thread 1 "MainThread"', "behind:thread 3 \"reader\"",
@@ -39,6 +39,13 @@ def test_verdict_comes_first() -> None:
         assert words in text, words
 
 
+def test_pause_is_left_out_of_a_process_that_was_not_paused() -> None:
+    made = [look(gil_deadlock(), stopped=stopped) for stopped in (0.0, 0.5)]
+    assert [re.findall("paused for [0-9.]+ s", page(each).text()) for each in made] == [[], ["paused for 0.50 s"]]
+    both = html_page([Shown("a", gil_deadlock(), stopped=0.0), Shown("b", gil_deadlock(), stopped=0.5)], "both")
+    assert re.findall(r">([a-z ]*[0-9.]+ s)<", both) == ["0.50 s", "paused for 0.50 s"]
+
+
 @pytest.mark.parametrize(("report", "words"), [
     (inferred_deadlock(), "DEADLOCK2 threads wait for each other."),
     (inferred_deadlock(), "known: inferred: 1 reader counted, none"),
@@ -46,7 +53,7 @@ def test_verdict_comes_first() -> None:
     (orphaned(), "its owner is gone: thread exited (its owner had TID 4242)"),
     (healthy(), "COMPUTINGno deadlock found; thread 1"),
     (healthy(), "3 threads: 1 waits for a lock or event, 1 is in another system call, 1 runs."),
-    (healthy(), 'The GIL is held by thread 1 "MainThread", which runs.'),
+    (healthy(), 'The GIL is held by thread 1 "MainThread".'),
     (without_verdict(),
      "UNKNOWNwhether there is a deadlock cannot be determined (PyPy in libpypy3.9-c.so is not decoded)."),
     (world_that_does_not_stop(), "holds stop-the-world 0x104 up: it has not stopped"),

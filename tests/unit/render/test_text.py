@@ -225,6 +225,27 @@ def test_no_deadlock_shows_what_the_threads_do() -> None:
     assert ('COMPUTING: no deadlock found; thread 1 "MainThread" runs in update job.py:41; '
             "1 thread waits for it.\n") in text
     assert "3 threads: 1 waits for a lock or event, 1 is in another system call, 1 runs." in text
+    assert 'The GIL is held by thread 1 "MainThread".\n' in text
+
+
+def test_sentence_of_the_verdict_is_shown_once() -> None:
+    pipe = Lock("descriptor:1", "descriptor", 3, "fd 3, pipe:[1]", "waiting to read", waiters=(Waiter(1, EXCLUSIVE),))
+    report = dataclasses.replace(healthy(), locks=(pipe,), threads=(
+        Thread(1, 1, 1, "main", waits=Wait(pipe.id, EXCLUSIVE, False), status="blocked", syscall="read"),
+        Thread(2, 2, 2, "idle", status="blocked", syscall="poll")))
+    text = renderer(report).threads(None, False, "full")
+    assert 'BLOCKED: thread 1 "main" waits to read from fd 3, pipe:[1].\n\n  Thread 1 (LWP 1) "main"\n' in text
+    assert text.count("waits to read from") == 1
+    assert '\nThreads:\n\nThread 1 (LWP 1) "main" (see above)\n' in text
+    # of other threads the list says what they do
+    assert '\nThread 2 (LWP 2) "idle" is in the system call poll\n' in text
+
+
+def test_gil_holder_is_described_unless_the_sentence_is_about_it() -> None:
+    report = healthy()
+    first = dataclasses.replace(report.threads[1], number=0, waits=None, status="running")
+    text = renderer(dataclasses.replace(report, threads=(first, report.threads[0]))).deadlocks()
+    assert 'no deadlock found; thread 0 "loader" runs' in text
     assert 'The GIL is held by thread 1 "MainThread", which runs.' in text
 
 
