@@ -9,12 +9,14 @@ import json
 import os
 import random
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import pytest
 
 from gdbext.inferior.protocol import Memory
-from tests.support import combinations, fuzzing
+from tests.support import combinations, fuzzing, gdb_session
 from tests.support.fuzz_decoders import Call, DecoderSeed
+from tests.support.fuzz_gdb import GdbSeed, end_gdb
 from tests.support.fuzz_seeds import FEW, HANGS, seeds
 from tests.support.fuzzing import FileSeed, Fuzzed, Image, Seed
 
@@ -79,6 +81,24 @@ def test_mistakes_of_gdbext_are_found(found: Sequence[Fuzzed], monkeypatch: pyte
     monkeypatch.setattr(decoder, "calls", [Call(careless, [decoder._memory, address])])
     wrong = [decoder.check(decoder.image(f"1.{number}")) or "" for number in range(20)]
     assert sum(each.startswith("IndexError: list index") for each in wrong) > 5
+
+
+@pytest.mark.parametrize(("script", "said", "is_failure"), [
+    ("echo a warning >&2; exit 3", "GDB ended with exit status 3\na warning\n", False),
+    ("kill -SEGV $$", "GDB ended with signal 11 (Segmentation fault)\n", False),
+    ("echo 'Traceback (most recent call last):' >&2; echo KeyError >&2; exit 1",
+     "GDB ended with exit status 1\nTraceback (most recent call last):\nKeyError\n", True),
+])
+def test_how_gdb_ended_is_written(found: Sequence[Fuzzed], script: str, said: str, is_failure: bool, tmp_path: Path,
+                                  monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    program = tmp_path / "gdb"
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    seed = next(seed for seed in found if isinstance(seed, GdbSeed))
+    end_gdb()
+    monkeypatch.setattr(gdb_session, "executable", lambda: str(program))
+    assert seed.check(Image(seed.name, "1.1")) == (said if is_failure else None)
+    assert capsys.readouterr().err == f"{seed.name} 1.1: {said}\n"
 
 
 def test_failure_is_reduced_to_the_change_that_matters() -> None:

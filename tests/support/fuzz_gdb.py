@@ -1,6 +1,7 @@
 """Damages cores that one GDB loads again and again, and checks the reports that gdbext makes inside of it.
 
-A GDB that ends or hangs by itself is started again; that is counted, and is no failure of gdbext.
+A GDB that ends or hangs by itself is started again, and how it ended is written to standard error. It is a failure of
+gdbext only if GDB has printed a traceback of Python.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import os
 import random
 import select
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Mapping
@@ -20,11 +22,13 @@ from typing import Any
 
 from gdbext.launcher.snapshots.snapshot import SETTINGS
 from tests.support import gdb_session
-from tests.support.fuzzing import FileSeed, Image, Seed
+from tests.support.fuzzing import FileSeed, Image, Seed, how_ended, last_written
 from tests.support.interpreters import CHECKOUT
 
 #: How long GDB may take for a core, in seconds.
 _PATIENCE = 40.0
+#: How long GDB may take to end after its pipes are closed, in seconds.
+_ENDS = 5.0
 _START = ("python import sys; sys.path.insert(0, {checkout!r}); from tests.support.fuzz_in_gdb import main; "
           "main({0}, {1})")
 
@@ -37,11 +41,12 @@ class Gdb:
         self._made, made = os.pipe()
         settings = [part for command in (*SETTINGS, "set debuginfod enabled off") for part in ("-iex", command)]
         self._home = tempfile.TemporaryDirectory(prefix="gdbext-home-")
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115  # `end` closes it
         self.process = subprocess.Popen(
             [gdb_session.executable(), "-nx", "-batch", *settings, "-ex",
              _START.format(wanted, made, checkout=str(CHECKOUT))],
             env=gdb_session.environment(Path(self._home.name)), pass_fds=(wanted, made), stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            stdout=subprocess.DEVNULL, stderr=self._errors)
         os.close(wanted)
         os.close(made)
 
@@ -62,14 +67,21 @@ class Gdb:
         made: dict[str, Any] = json.loads(answer)
         return made
 
-    def end(self) -> None:
-        """End GDB."""
-        self.process.kill()
-        self.process.wait()
+    def end(self) -> str:
+        """End GDB; return how it ended, and the end of its standard error."""
         for descriptor in (self._wanted, self._made):
             os.close(descriptor)
+        try:
+            how = f"GDB ended with {how_ended(self.process.wait(_ENDS))}"
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            how = "GDB did not end"
+        said = last_written(self._errors)
+        self._errors.close()
         with contextlib.suppress(OSError):
             self._home.cleanup()
+        return f"{how}\n{said}"
 
 
 class GdbSeed(FileSeed):
@@ -83,8 +95,6 @@ class GdbSeed(FileSeed):
     def __init__(self, seed: Seed, core: Path, executable: str, places: Mapping[str, str], folder: Path) -> None:
         super().__init__(f"{seed.name}:gdb", core, executable, places, None, folder)
         self._seed, self.executable = seed, executable
-        #: How often GDB has ended or hung.
-        self.ended = 0
 
     def image(self, number: str) -> Image:
         """Make the image with a number; all of its places are offsets in the core."""
@@ -101,9 +111,9 @@ class GdbSeed(FileSeed):
         with self.damaged(image) as core:
             made = _gdb[os.getpid()].report(self.executable, core)
         if made is None:
-            _gdb.pop(os.getpid()).end()
-            self.ended += 1
-            return None
+            said = _gdb.pop(os.getpid()).end()
+            print(f"{self.name} {image.number}: {said}", file=sys.stderr, flush=True)
+            return said if "Traceback (most recent call last)" in said else None
         if "answer" in made:
             return self._check.wrong_in(made["answer"])
         return made.get("failure")

@@ -36,7 +36,8 @@ def _made(executable: str, core: str) -> dict[str, object]:
     try:
         gdb.execute("core-file", to_string=True)
         one_snapshot._load(request)
-        return {"answer": one_snapshot._reply(request, *one_snapshot._take(request, _SECONDS))}
+        reply = one_snapshot._reply(request, *one_snapshot._take(request, _SECONDS))
+        return {"answer": {**reply, "document": "".join(reply["document"])}}
     except (gdb.error, GdbextError) as error:
         return {"problem": str(error)}
     except Exception as error:

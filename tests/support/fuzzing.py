@@ -28,7 +28,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import FrameType
-from typing import Any, Optional, Protocol
+from typing import IO, Any, Optional, Protocol
 
 from jsonschema import Draft202012Validator
 
@@ -53,6 +53,8 @@ from tests.support import gdb_session
 
 #: How long one image may take, in seconds of processor time, and how much more memory this process may need, in bytes.
 LONGEST, MOST_MEMORY = 10.0, 2 << 30
+#: How much of the standard error of a process that ended is shown, in bytes.
+KEPT_ERRORS = 16_384
 #: Control characters that neither texts nor pages have.
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 #: Text that no terminal, file or page may get as it is.
@@ -570,6 +572,17 @@ def limit_memory() -> None:
     with open("/proc/self/statm", encoding="ascii") as file:
         used = int(file.read().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used + MOST_MEMORY, resource.getrlimit(resource.RLIMIT_AS)[1]))
+
+
+def how_ended(status: int) -> str:
+    """The exit status of a process, or the signal that ended it."""
+    return f"exit status {status}" if status >= 0 else f"signal {-status} ({signal.strsignal(-status)})"
+
+
+def last_written(file: IO[bytes]) -> str:
+    """The last `KEPT_ERRORS` bytes of a file, which is the standard error of a process that has ended."""
+    size = os.fstat(file.fileno()).st_size
+    return os.pread(file.fileno(), KEPT_ERRORS, max(0, size - KEPT_ERRORS)).decode(errors="replace")
 
 
 def kind_of_failure(what: str) -> str:
