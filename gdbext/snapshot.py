@@ -276,7 +276,8 @@ class Snapshot:
         target = self._target
         origin = target.origin()
         info = TargetInfo(target.kind, target.pid, target.executable, target.architecture, self._library.name,
-                          origin.command_line, origin.host, origin.time, None, *(target.core_kept() or (None, None)))
+                          origin.command_line, origin.host, origin.time, None, *(target.core_kept() or (None, None)),
+                          stopped=origin.stopped)
         waiters = {gil.id: [waiter.thread for waiter in gil.waiters] for gil in self.gils()}
         guard = self._findings.guard
         ended = guard("ended child processes", lambda: self._ended_children, (), doubt=False)

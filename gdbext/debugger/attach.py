@@ -10,7 +10,7 @@ import re
 import gdb
 
 from gdbext.debugger.batch import end_gdb
-from gdbext.debugger.before_pause import before_pause, read_sleeping_threads
+from gdbext.debugger.before_pause import before_pause, read_before_pause
 from gdbext.debugger.console import execute, interrupts_blocked, quoted, silenced
 from gdbext.debugger.output import write, write_error
 from gdbext.debugger.settings import settings
@@ -37,9 +37,9 @@ def process(pid: int, executable: str | None, why: str) -> None:
     :param executable: a file that has the symbols.
     :param why: the message if the kernel does not permit it.
     """
-    asleep = read_sleeping_threads(pid)
+    before = read_before_pause(pid)
     _load(f"attach {pid}", executable, f"cannot attach to process {pid}", why)
-    before_pause.keep(asleep)
+    before_pause.keep(before)
     _greet(f"process {pid}")
 
 

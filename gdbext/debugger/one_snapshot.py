@@ -26,7 +26,7 @@ from typing import Any
 import gdb
 
 from gdbext.commands import answer
-from gdbext.debugger.before_pause import before_pause, read_sleeping_threads
+from gdbext.debugger.before_pause import before_pause, read_before_pause
 from gdbext.debugger.console import execute, quoted
 from gdbext.debugger.prefetch import Prefetch
 from gdbext.debugger.settings import Settings
@@ -166,16 +166,20 @@ def _take_attached(request: Request, pid: int, send: _Send) -> tuple[GdbTarget, 
     prefetch = Prefetch(pid)
     prefetch.read()
     compile_records()
-    asleep = read_sleeping_threads(pid)  # last, since the threads run on
+    before = read_before_pause(pid)  # last, since the threads run on
     attached = time.monotonic()
     send({"attached": attached})
     try:
         try:
+            # no handler runs while GDB itself is busy; if the signal ends GDB, the kernel detaches
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)
+            signal.setitimer(signal.ITIMER_REAL, max(request.max_pause - request.paused_before, _LEAST))
             execute(f"attach {pid}")
+            _set_interrupts(True)
         except gdb.error:
             send({"attached": None})
             raise
-        before_pause.keep(asleep)
+        before_pause.keep(before)
         prefetch.check()
         # if something does not draw from the budget, the process is resumed without a report
         left = max(request.max_pause - request.paused_before - (time.monotonic() - attached), _LEAST)

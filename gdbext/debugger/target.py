@@ -128,7 +128,7 @@ class GdbTarget:
         core = self.core_file() if self.kind == "core" else None
         # a GDB for one processor takes a core of another for one of its own
         self.architecture = machine_name(core.machine) if core is not None else _architecture()
-        self.proc = (Proc(self.pid, asleep=before_pause.asleep(inferior),
+        self.proc = (Proc(self.pid, asleep=before_pause.read(inferior).asleep,
                           open_files=OpenFiles(arch.system_call_number("kcmp"))) if connection == "native" else None)
         self._threads: dict[int, gdb.InferiorThread] = {}
         self._descriptors: dict[str, gdb.RegisterDescriptor] = {}
@@ -392,7 +392,8 @@ class GdbTarget:
         if self.kind == "live":
             known = self.proc.command_line() if self.proc is not None else None
             # a process on another machine is read through a server, which does not name the machine
-            return Origin(known, socket.gethostname() if self.proc is not None else None, int(time.time()))
+            return Origin(known, socket.gethostname() if self.proc is not None else None, int(time.time()),
+                          before_pause.read(self._inferior).stopped)
         core, path = self.core_file(), self.core_path()
         try:
             written = int(os.stat(path).st_mtime) if path is not None else None

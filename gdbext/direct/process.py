@@ -38,6 +38,7 @@ from gdbext.inferior.cache import PAGE, CachedMemory, read_available
 from gdbext.inferior.open_files import OpenFiles
 from gdbext.inferior.proc import Proc
 from gdbext.inferior.protocol import Memory, Module, Origin, SignalInfo, Symbol, ThreadRef
+from gdbext.inferior.stopped import read_stopped, tracer_of
 from gdbext.model import NativeFrame, Report, TargetKind
 from gdbext.record import record
 from gdbext.remembered import remembered
@@ -119,7 +120,10 @@ class ProcessTarget(DirectTarget):
         self.architecture = os.uname().machine
         self._cpu = arch.of(self.architecture)
         self._call_names = self._cpu.system_call_names()
-        self._may_stop = may_stop
+        self._is_stopped = read_stopped(pid)
+        # another tracer's thread cannot be stopped once more, and one in a frozen cgroup only when it runs again
+        is_out_of_reach = self._is_stopped is not None and self._is_stopped.by != "signal"
+        self._may_stop = may_stop and not is_out_of_reach and tracer_of(pid) is None
         self._raw = ProcessMemory(pid)
         self._image = ImageMemory(self._raw)
         self.memory: Memory = self._image
@@ -131,7 +135,7 @@ class ProcessTarget(DirectTarget):
         # threads that were stopped for registers that /proc does not show, and then slept on
         self._brief_stops: dict[int, _BriefStop] = {}
         # threads that must not be stopped, and do not sleep long enough
-        self._moving = {*(way.ended if may_stop else way.moving)} if way.hold else set[int]()
+        self._moving = {*(way.ended if self._may_stop else way.moving)} if way.hold else set[int]()
         # the registers of threads that were stopped for a moment
         self._at_stop: dict[int, Mapping[str, int]] = {}
         # threads that are part of the image
@@ -540,7 +544,7 @@ class ProcessTarget(DirectTarget):
         return None
 
     def origin(self) -> Origin:
-        return Origin(self._proc.command_line(), socket.gethostname(), int(time.time()))
+        return Origin(self._proc.command_line(), socket.gethostname(), int(time.time()), self._is_stopped)
 
 
 def _settled_tasks(pid: int, looks: int = _LOOKS, known: Mapping[int, Task] = MappingProxyType({})) -> dict[int, Task]:

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from gdbext.inferior.address_space import Region
 from gdbext.inferior.proc import Proc
-from gdbext.model import InlinedCall, ProblemKind, TargetKind
+from gdbext.model import InlinedCall, ProblemKind, Stopped, TargetKind
 from gdbext.record import record
 
 
@@ -103,6 +103,7 @@ class Origin:
     command_line: str | None = None
     host: str | None = None
     time: float | None = None
+    stopped: Stopped | None = None
 
 
 class Target(Protocol):

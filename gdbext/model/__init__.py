@@ -28,6 +28,7 @@ EXCLUSIVE: Final = "exclusive"
 SHARED: Final = "shared"
 
 TargetKind = Literal["live", "core"]
+StopCause = Literal["signal", "tracer", "cgroup"]
 ThreadStatus = Literal["blocked", "running", "unknown"]
 PythonState = Literal["attached", "detached", "suspended"]
 GilStatus = Literal["held", "free", "disabled", "unknown"]
@@ -377,6 +378,19 @@ class Runtime:
 
 
 @record
+class Stopped:
+    """What keeps a process from running.
+
+    `name` is that of the signal, that of the tracing process, or the path of the file that froze the cgroup; `pid` is
+    the tracing process. Both are None if they are not known.
+    """
+
+    by: StopCause
+    name: str | None = None
+    pid: int | None = None
+
+
+@record
 class TargetInfo:
     """The process or core that was inspected."""
 
@@ -396,6 +410,8 @@ class TargetInfo:
     #: of a truncated core, how many bytes there are, and how many there would be; else None
     kept: int | None = None
     whole: int | None = None
+    #: what keeps the process from running, None if nothing does
+    stopped: Stopped | None = None
 
 
 def _object(kind: str | None, address: int | None, name: str | None) -> str | None:

@@ -9,14 +9,14 @@ from gdbext.record import record
 
 #: See docs/reading-a-report.md for what each means.
 VerdictKind = Literal[
-    "crash", "deadlock", "task-cycle", "greenlet-cycle", "orphaned-lock", "standstill", "event-loop-blocked",
-    "blocked-behind", "children", "pool", "queue", "computing", "idle", "unknown"]
+    "crash", "stopped", "deadlock", "task-cycle", "greenlet-cycle", "orphaned-lock", "standstill",
+    "event-loop-blocked", "blocked-behind", "children", "pool", "queue", "computing", "idle", "unknown"]
 #: ``stuck``: it does not end by itself. ``outside``: it may end when something outside of the process happens.
 #: ``fine``: the program does not hang. ``doubt``: this cannot be determined.
 Outcome = Literal["stuck", "outside", "fine", "doubt"]
 
 OUTCOMES: Mapping[VerdictKind, Outcome] = {
-    "crash": "stuck", "deadlock": "stuck", "task-cycle": "stuck", "greenlet-cycle": "stuck",
+    "crash": "stuck", "stopped": "outside", "deadlock": "stuck", "task-cycle": "stuck", "greenlet-cycle": "stuck",
     "orphaned-lock": "stuck", "standstill": "stuck", "event-loop-blocked": "outside", "blocked-behind": "outside",
     "children": "outside", "pool": "outside", "queue": "outside", "computing": "fine", "idle": "fine",
     "unknown": "doubt",

@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 from gdbext.model import Crash, Frame, PyFrame, Thread
 from gdbext.narrate.frames import frame_line
 from gdbext.narrate.names import Facts, thread_name
-from gdbext.narrate.verdict import deadlock_headline, sentence, short_lock, undecided
+from gdbext.narrate.verdict import deadlock_headline, sentence, short_lock, stopped_by, undecided
 from gdbext.narrate.words import Foreign, Words, listed, plain, plural, reason
 
 #: The kinds of verdicts. `UNKNOWN`: no deadlock was found, and none can be ruled out.
-DEADLOCK, CRASH, UNKNOWN, OTHER = "deadlock", "crash", "unknown", "other"
+DEADLOCK, CRASH, STOPPED, UNKNOWN, OTHER = "deadlock", "crash", "stopped", "unknown", "other"
 #: The order of classes in a report.
-KINDS = (DEADLOCK, CRASH, UNKNOWN, OTHER)
+KINDS = (DEADLOCK, CRASH, STOPPED, UNKNOWN, OTHER)
 #: The C library's modules; the first frame outside of them shows where a thread waits.
 C_LIBRARY = re.compile(r"(libc|libpthread|ld-linux-x86-64|ld-musl-x86_64)[-.]")
 #: The headings of targets that could not be read, or only in part.
@@ -60,6 +60,8 @@ def kind_of_verdict(facts: Facts) -> str:
     A program that another process killed may have hung before: it is judged by its stacks, like a live one.
     """
     report = facts.report
+    if facts.verdict.kind == "stopped":
+        return STOPPED
     if report.deadlocks:
         return DEADLOCK
     if report.crash is not None and report.crash.fault.kind != "sent":
@@ -76,10 +78,11 @@ def title(facts: Facts) -> Words:
                 f"; and {plural(more, 'more deadlock')}" if more else "")
     if kind == CRASH and report.crash is not None:
         return _crash(report.crash)
+    stopped: Words = (*stopped_by(report.target.stopped), "; ") if report.target.stopped is not None else ()
     first = min(report.threads, key=lambda thread: thread.number, default=None)
     does: Words = ("no threads",) if first is None else _first_thread(facts, first)
     if kind != UNKNOWN:
-        return does
+        return (*stopped, *does)
     return (*(undecided(report) if report.no_verdict else sentence(facts)), "; ", *does)
 
 
@@ -100,8 +103,10 @@ def _first_thread(facts: Facts, first: Thread) -> Words:
     frame = next((frame for frame in outside if isinstance(frame, PyFrame)), outside[0] if outside else None)
     if first.status == "blocked":
         does = f" is blocked in {first.syscall or 'a system call'}"
+    elif first.status == "running":
+        does = " ran" if facts.report.target.stopped is not None else " runs"
     else:
-        does = " runs" if first.status == "running" else " is in an unknown state"
+        does = " is in an unknown state"
     where: Words = (" in ", *call, Foreign(frame_line(frame), 300)) if frame is not None else ()
     return (*thread_name(facts, first.number), does, *where)
 
@@ -114,6 +119,7 @@ def with_kind(kind: str, words: str) -> str:
 def summary(counts: Mapping[str, int], classes: int, failures: int, what: str = "core") -> str:
     """The number of targets of each kind, on one line."""
     parts = [f"{counts[DEADLOCK]:,} deadlocked", f"{counts[CRASH]:,} crashed", f"{counts[OTHER]:,} neither"]
+    parts += [f"{counts[STOPPED]:,} stopped"] if counts[STOPPED] else []
     parts += [f"{counts[UNKNOWN]:,} without a verdict"] if counts[UNKNOWN] else []
     text = f"{plural(sum(counts.values()), what)}: {', '.join(parts)}; {plural(classes, 'class')}"
     return text + (f"; {failures:,} could not be read" if failures else "")
@@ -142,6 +148,8 @@ def process_headline(facts: Facts) -> Words:
             " between ", *listed(names[:-1]), " and ", *names[-1])
         return ("standstill" if first.standstill else "deadlock", *between, f" ({first.evidence})",
                 f" and {plural(more, 'more deadlock')}" if more else "")
+    if report.target.stopped is not None:
+        return ("stopped: ", *stopped_by(report.target.stopped))
     if report.no_verdict:
         return undecided(report)
     count = len(report.threads)

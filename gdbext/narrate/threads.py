@@ -51,7 +51,8 @@ def doing(facts: Facts, thread: Thread) -> Words:
         return (reason(thread.blocked_on),)
     if thread.status == "blocked":
         return (f"is in the system call {thread.syscall}" if thread.syscall else "is in a system call",)
-    return ({"running": "runs", "unknown": "cannot be read"}.get(thread.status, thread.status),)
+    runs = "ran until the process was stopped" if facts.report.target.stopped is not None else "runs"
+    return ({"running": runs, "unknown": "cannot be read"}.get(thread.status, thread.status),)
 
 
 def doing_together(facts: Facts, members: Sequence[Thread]) -> Words:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import collections
+import re
+import shlex
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
-from gdbext.model import INFERRED, RECORDED, Deadlock, Evidence, Lock, Problem, Report, Thread
+from gdbext.model import INFERRED, RECORDED, Deadlock, Evidence, Lock, Problem, Report, Stopped, Thread
 from gdbext.model.kinds import GIL, kind_of, name_of_kind
 from gdbext.model.reasons import Reason, find_reasons
 from gdbext.model.verdict import Verdict, VerdictKind
@@ -27,7 +29,7 @@ NO_REASON = "no reason is known"
 _MANY_LOCKS = 4
 #: The title of each kind of verdict, in the text's first line.
 TITLES: Mapping[VerdictKind, str] = {
-    "crash": "CRASH", "deadlock": "DEADLOCK", "task-cycle": "DEADLOCK OF TASKS",
+    "crash": "CRASH", "stopped": "STOPPED", "deadlock": "DEADLOCK", "task-cycle": "DEADLOCK OF TASKS",
     "greenlet-cycle": "DEADLOCK OF GREENLETS", "orphaned-lock": "LOCK WITHOUT OWNER",
     "standstill": "STANDSTILL", "event-loop-blocked": "EVENT LOOP BLOCKED", "blocked-behind": "BLOCKED",
     "children": "WAITS FOR CHILD PROCESSES", "pool": "POOL EXHAUSTED", "queue": "QUEUE BLOCKED",
@@ -43,6 +45,10 @@ _WITH_VERDICT = frozenset(("children-ended",))
 HOW_KNOWN = "How this is known:"
 #: How many threads a sentence names.
 _MANY_THREADS = 3
+#: The signals with which the terminal stops a process in the background; it would stop again after SIGCONT.
+_OF_TERMINAL = {"SIGTTIN": "read from", "SIGTTOU": "wrote to"}
+#: A container in the path of a cgroup: the program that can run it again, and its number.
+_CONTAINER = re.compile(r"/(docker|libpod)[-/]([0-9a-f]{12})[0-9a-f]{52}[./]")
 
 
 class Link(NamedTuple):
@@ -135,9 +141,10 @@ def counts(report: Report) -> str:
     blocked = sum(thread.status == "blocked" for thread in others)
     running = sum(thread.status == "running" for thread in others)
     waiting = len(report.threads) - len(others)
+    runs = "ran" if report.target.stopped is not None else "runs" if running == 1 else "run"
     return (f"{plural(len(report.threads), 'thread')}: {waiting:,} {'waits' if waiting == 1 else 'wait'} for a lock or "
             f"event, {blocked:,} {'is in another system call' if blocked == 1 else 'are in other system calls'}, "
-            f"{running:,} {'runs' if running == 1 else 'run'}.")
+            f"{running:,} {runs}.")
 
 
 def gil_holders(facts: Facts) -> Iterator[Words]:
@@ -208,7 +215,8 @@ def sentence(facts: Facts) -> Words:
     """
     kind, report = facts.verdict.kind, facts.report
     rests_on = {"crash": report.crash, "deadlock": report.deadlocks, "orphaned-lock": report.deadlocks,
-                "standstill": report.deadlocks, "event-loop-blocked": facts.verdict.threads and facts.verdict.tasks}
+                "standstill": report.deadlocks, "event-loop-blocked": facts.verdict.threads and facts.verdict.tasks,
+                "stopped": report.target.stopped}
     if not rests_on.get(kind, kind in ("idle", "task-cycle", "greenlet-cycle", "unknown") or facts.verdict.threads):
         return (f"the document does not list what its verdict, {verdict_title(facts.verdict)}, is about",)
     return _SENTENCES.get(kind, _not_known)(facts)
@@ -237,6 +245,42 @@ def _crash_sentence(facts: Facts) -> Words:
     crash = facts.report.crash
     assert crash is not None
     return (f"{crash.fault.signal} in ", *thread_name(facts, crash.thread), ": ", reason(crash.fault.text, 300))
+
+
+def _stopped_sentence(facts: Facts) -> Words:
+    assert facts.report.target.stopped is not None
+    return stopped_by(facts.report.target.stopped)
+
+
+def stopped_by(stopped: Stopped) -> Words:
+    """What keeps a process from running."""
+    if stopped.by == "tracer":
+        tracer = f"process {stopped.pid}" if stopped.pid is not None else "a process of another PID namespace"
+        return (tracer, *((' "', Foreign(stopped.name), '"') if stopped.name else ()),
+                " traces the process and has stopped it")
+    if stopped.by == "cgroup":
+        return ("its cgroup", *((" ", Foreign(stopped.name.rpartition("/")[0], 300)) if stopped.name else ()),
+                " is frozen")
+    if stopped.name in _OF_TERMINAL:
+        return (f"by {stopped.name}, since it {_OF_TERMINAL[stopped.name]} its terminal in the background; `fg` in its "
+                "shell continues it",)
+    return ("by ", Foreign(stopped.name) if stopped.name else "a signal")
+
+
+def _continuing(report: Report) -> str:
+    """The command that lets a stopped process run again; empty if there is none."""
+    stopped = report.target.stopped
+    if stopped is None or stopped.by == "tracer" or stopped.by == "signal" and stopped.name in _OF_TERMINAL:
+        return ""
+    if stopped.by == "signal":
+        return f"kill -CONT {report.target.pid}"
+    if stopped.name is None:
+        return ""
+    container = _CONTAINER.search(stopped.name)
+    if container is not None:
+        return f"{'docker' if container[1] == 'docker' else 'podman'} unpause {container[2]}"
+    thawed = "THAWED" if stopped.name.endswith("/freezer.state") else "0"
+    return f"echo {thawed} > {shlex.quote(stopped.name)}"
 
 
 def _deadlock_sentence(facts: Facts) -> Words:
@@ -354,8 +398,8 @@ def _not_known(facts: Facts) -> Words:
 
 
 _SENTENCES: Mapping[str, Callable[[Facts], Words]] = {
-    "crash": _crash_sentence, "deadlock": _deadlock_sentence, "orphaned-lock": _deadlock_sentence,
-    "standstill": _standstill_sentence, "task-cycle": _tasks_sentence,
+    "crash": _crash_sentence, "stopped": _stopped_sentence, "deadlock": _deadlock_sentence,
+    "orphaned-lock": _deadlock_sentence, "standstill": _standstill_sentence, "task-cycle": _tasks_sentence,
     "greenlet-cycle": _greenlets_sentence, "event-loop-blocked": _loop_sentence,
     "blocked-behind": _behind_sentence, "children": _behind_sentence, "pool": _pool_sentence, "queue": _behind_sentence,
     "computing": _computing_sentence, "idle": _idle_sentence,
@@ -365,6 +409,9 @@ _SENTENCES: Mapping[str, Callable[[Facts], Words]] = {
 def remarks(facts: Facts) -> Iterator[Words]:
     """What a verdict leaves open, as whether there was a deadlock in a program that crashed; and notes about it."""
     report = facts.report
+    if report.target.stopped is not None and facts.verdict.kind != "stopped":
+        step = _continuing(report)
+        yield ("The process is stopped, too: ", *stopped_by(report.target.stopped), f": {step}." if step else ".")
     yield from (("Note: ", reason(note), ".") for note in report.notes if note.code in _WITH_VERDICT)
     if report.no_verdict is not None and not report.deadlocks and facts.verdict.kind != "unknown":
         yield (*capitalised(undecided(report)), ".")
@@ -419,6 +466,8 @@ def next_step(facts: Facts) -> str:
     target, verdict = facts.report.target, facts.verdict
     if target.kind != "live":
         return ""
+    if verdict.kind == "stopped":
+        return _continuing(facts.report)
     if verdict.kind == "children":
         return f"gdbext report --children {target.pid}"
     if verdict.kind in ("blocked-behind", "event-loop-blocked") and verdict.threads:
@@ -505,6 +554,8 @@ def headline(facts: Facts) -> tuple[Tone, Words]:
     if report.greenlet_cycles:
         parts.append((f"cycle of {plural(len(report.greenlet_cycles[0]), 'greenlet')}",))
     if parts:
+        if report.target.stopped is not None:
+            parts.append(("stopped: ", *stopped_by(report.target.stopped)))
         return "bad", listed(parts, "; ")
     if not report.threads and report.verdict is None:  # a document that contains only some members
         return "plain", ("deadlocks were not searched for",)

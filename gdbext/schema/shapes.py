@@ -141,10 +141,12 @@ _STACK = {"stack": Codec(each(Codec(_read_frame)).read, _write_frames, writes_re
 # -- the process -----------------------------------------------------------------------------------------------------
 
 _SECONDS_OR_NONE = optional(or_none(SECONDS))
+_STOPPED = shape(model.Stopped, by=one_of(model.StopCause), name=TEXT_OR_NONE, pid=NUMBER_OR_NONE)
 _TARGET = shape(
     model.TargetInfo, kind=one_of(model.TargetKind), pid=NUMBER, executable=TEXT_OR_NONE, architecture=TEXT,
     libc=TEXT_OR_NONE, command_line=optional(TEXT_OR_NONE), host=optional(TEXT_OR_NONE), time=_SECONDS_OR_NONE,
-    paused=_SECONDS_OR_NONE, kept=optional(NUMBER_OR_NONE), whole=optional(NUMBER_OR_NONE))
+    paused=_SECONDS_OR_NONE, kept=optional(NUMBER_OR_NONE), whole=optional(NUMBER_OR_NONE),
+    stopped=or_absent(_STOPPED))
 _GIL = shape(
     model.Gil, lock=Codec(lambda value: TEXT_OR_NONE.read(value) or "", lambda lock: lock or None), address=ADDRESS,
     state=one_of(model.GilStatus), holder=NUMBER_OR_NONE, evidence=_EVIDENCE, waiters=NUMBERS,

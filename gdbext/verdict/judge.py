@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 from gdbext.model import (
     DERIVED,
     INFERRED,
+    RECORDED,
     RESULT_STATES,
     Deadlock,
     Fault,
@@ -73,7 +74,7 @@ def ends_by_itself(report: Report) -> bool | None:
     verdict = verdict_of(report)
     if verdict.outcome == "stuck":
         return False
-    if verdict.outcome == "doubt" or verdict.greenlets:
+    if verdict.outcome == "doubt" or verdict.kind == "stopped" or verdict.greenlets:
         return None
     scene = _Scene(report)
     return True if scene.continuing.issuperset(verdict.threads or (scene.first,)) else None
@@ -184,6 +185,15 @@ def _died(scene: _Scene) -> Verdict | None:
 def _sent_by_another(fault: Fault, pid: int) -> bool:
     # the kernel records no sender from another PID namespace; a signal without a code was raised in a handler
     return fault.sender[0] != pid if fault.sender is not None else fault.code is not None
+
+
+def _stopped(scene: _Scene) -> Verdict | None:
+    """Something keeps the process from running, and no proof says that it would hang without that."""
+    report = scene.report
+    if report.target.stopped is None or report.task_cycles or report.greenlet_cycles or any(
+            each.evidence != INFERRED and not each.standstill for each in report.deadlocks):
+        return None
+    return Verdict("stopped", evidence=RECORDED)
 
 
 def _of_deadlocks(kind: VerdictKind, deadlocks: Iterable[Deadlock]) -> Verdict | None:
@@ -411,6 +421,6 @@ def _unreadable(scene: _Scene) -> Verdict | None:
 
 
 _EXPLANATIONS: tuple[Callable[[_Scene], Verdict | None], ...] = (
-    _crash, _deadlock, _task_cycle, _greenlet_cycle, _orphaned_lock, _standstill, _died, _event_loop, _blocked_behind,
-    _greenlets_behind, _doubt, _first_thread, _pool, _result, _unknown_holder, _unknown_greenlet, _computing,
-    _unreadable)
+    _crash, _stopped, _deadlock, _task_cycle, _greenlet_cycle, _orphaned_lock, _standstill, _died, _event_loop,
+    _blocked_behind, _greenlets_behind, _doubt, _first_thread, _pool, _result, _unknown_holder, _unknown_greenlet,
+    _computing, _unreadable)

@@ -345,8 +345,9 @@ def test_process_that_is_already_traced(native: Sample, tmp_path: Path) -> None:
         ran = launch("report", str(native.pid))
     finally:
         gdb.communicate(b"detach\nquit\n", timeout=patience(120))
-    assert ran.status == 3
-    assert re.search(rf"already traced by process {gdb.pid} \(.+\)", ran.complaint())
+    assert ran.status == 1
+    assert "\nDEADLOCK: " in ran.stdout
+    assert re.search(rf"GDB was not used: process {gdb.pid} \W\S+\W traces the process", ran.stderr)
 
 
 @pytest.mark.parametrize("what", ["junk", "empty", "executable", "folder", "nothing", "fifo"])

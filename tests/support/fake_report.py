@@ -41,6 +41,8 @@ from gdbext.model import (
     Recursion,
     Report,
     Runtime,
+    StopCause,
+    Stopped,
     StopTheWorld,
     Suspect,
     TargetInfo,
@@ -216,6 +218,17 @@ def without_verdict() -> Report:
     return dataclasses.replace(healthy(), no_verdict=because("other-python", name="PyPy", module="libpypy3.9-c.so"))
 
 
+def stopped(by: StopCause = "signal", name: str | None = "SIGSTOP", pid: int | None = None) -> Report:
+    """A process that would compute if nothing had stopped it."""
+    report = healthy()
+    return dataclasses.replace(report, target=dataclasses.replace(report.target, stopped=Stopped(by, name, pid)))
+
+
+def traced() -> Report:
+    """A process that a debugger has stopped."""
+    return stopped("tracer", "gdb", 4711)
+
+
 def healthy() -> Report:
     """A thread that runs and holds the GIL, one that waits for it, one in a system call."""
     report = gil_deadlock()
@@ -288,7 +301,7 @@ HOSTILE = "a\x1b[2J\x1b]0;x\x07\nb\r\u202ec\u2066\u2028\x85\x9b\x00\u200b\ud800\
 
 #: Fields with gdbext's own strings, not the target's.
 _OURS = {"id", "lock", "kind", "state", "mode", "evidence", "orphan_evidence", "wait_for", "status", "what", "build",
-         "architecture", "version", "layout", "python_state", "syscall"}
+         "architecture", "version", "layout", "python_state", "syscall", "by"}
 
 T = TypeVar("T")
 

@@ -202,8 +202,9 @@ def text(tree: Tree, found: Triage) -> Safe:
     unknown = sum(len({*each.members} - answered) for each in found.classes if each.kind == UNKNOWN)
     lines = [words.tree_summary(len(tree.parents), len(across), inside, unknown)]
     trouble = [pid for pid, seen in tree.snapshots.items() if seen.status in (FOUND, OUTSIDE) or pid in across]
-    # those that do not end by themselves first
-    trouble.sort(key=lambda pid: pid not in across and tree.snapshots[pid].status != FOUND)
+    # those that do not end by themselves first, and a cause before those that wait for it
+    waiting = {node.pid for node, _, others in _waits_between_processes(tree) if not set(trouble).isdisjoint(others)}
+    trouble.sort(key=lambda pid: (pid not in across and tree.snapshots[pid].status != FOUND, pid in waiting))
     lines += [f"  {_process_line(tree, pid, whole=True)}" for pid in trouble[:_MANY_IN_TROUBLE]]
     lines += ["", words.TREE]
     depths: dict[int, int] = {}

@@ -164,6 +164,8 @@ def signature(report: Report) -> Signature:
         key = _crash_key(report.crash)
     else:
         key = sorted({tuple(_collapsed(map(frame_key, without_polling(thread.stack)))) for thread in report.threads})
+        if report.target.stopped is not None:
+            key = [report.target.stopped.by, report.target.stopped.name, key]
     digest = hashlib.sha256(json.dumps([kind, key]).encode()).hexdigest()
     if kind in (DEADLOCK, CRASH):
         status = FOUND

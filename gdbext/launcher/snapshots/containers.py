@@ -12,7 +12,7 @@ from pathlib import Path
 from gdbext.launcher.proc_files import process_name, status_field
 from gdbext.launcher.snapshots.elf import check_machine
 from gdbext.launcher.snapshots.preparation import Preparation
-from gdbext.launcher.snapshots.rights import CAP_SYS_ADMIN, CAP_SYS_CHROOT, has_capability, why_not_traced
+from gdbext.launcher.snapshots.rights import CAP_SYS_ADMIN, CAP_SYS_CHROOT, has_capability
 from gdbext.launcher.status import Unreadable
 from gdbext.render.escape import fits_in_command, printable
 
@@ -135,8 +135,6 @@ def check_process(pid: int) -> None:
     if (status_field(pid, "State") or "").startswith(("Z", "X")):
         raise Unreadable(f"process {pid} has ended; its parent, {status_field(pid, 'PPid')}, has not read its "
                          "status yet", "name its parent")
-    if (status_field(pid, "TracerPid") or "0") != "0":
-        raise Unreadable(*why_not_traced(pid))
     if status_field(pid, "VmSize") is None:
         raise Unreadable(f"process {pid} is a thread of the kernel", "give the PID of a program")
     with contextlib.suppress(OSError), open(f"/proc/{pid}/exe", "rb", buffering=0) as file:

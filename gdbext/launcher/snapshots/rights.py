@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 from gdbext.elf.core_file import read_core_file
-from gdbext.launcher.proc_files import process_name, status_field
+from gdbext.inferior.stopped import read_stopped, tracer_of
+from gdbext.launcher.proc_files import process_name, state_of, status_field
+from gdbext.launcher.processes.tree import numbers, read_text
+from gdbext.narrate.verdict import stopped_by
+from gdbext.narrate.words import plain
+from gdbext.render.escape import printable
 
 #: Bits of capability sets. Source: Linux 6.1 include/uapi/linux/capability.h.
 CAP_SYS_CHROOT, CAP_SYS_PTRACE, CAP_SYS_ADMIN = 18, 19, 21
 GIVE_CAPABILITY = ("give the container the capability SYS_PTRACE (docker run --cap-add=SYS_PTRACE), or run gdbext on "
                    "the host")
+#: How long a thread must be in an uninterruptible sleep, in seconds.
+_STILL = 0.3
+#: Most characters of the name of a function of the kernel.
+_MOST_CHARACTERS = 200
 _PTRACE_SCOPE = Path("/proc/sys/kernel/yama/ptrace_scope")
 
 
@@ -46,6 +56,35 @@ def why_not_traced(pid: int) -> tuple[str, str]:
                 GIVE_CAPABILITY)
     return (f"{what}: it has more rights than you, or has made itself undumpable",
             "run gdbext as root (sudo), in the container of the process or on its host")
+
+
+def why_not_attached(pid: int) -> str | None:
+    """Why GDB should not attach to a process: it could not, or would pause it for long; None if it may.
+
+    A thread in an uninterruptible sleep stops for no debugger, and GDB keeps the other threads stopped until it does.
+    """
+    stopped = read_stopped(pid)
+    if stopped is not None and stopped.by != "signal":
+        return printable(plain(stopped_by(stopped)))
+    tracer = tracer_of(pid)
+    if tracer is not None:
+        return f"process {tracer} ({printable(process_name(tracer))}) traces the process"
+    asleep = _uninterruptible(pid)
+    if asleep:
+        time.sleep(_STILL)  # a thread that reads a page from the disk is in this state for a moment
+        asleep &= _uninterruptible(pid)
+    if not asleep:
+        return None
+    tid, _ = min(asleep)
+    function = printable(read_text(f"/proc/{tid}/wchan", _MOST_CHARACTERS) or "0")
+    where = f" ({function})" if function != "0" else ""
+    return f"thread {tid} is in an uninterruptible sleep in the kernel{where}, so no debugger can stop it"
+
+
+def _uninterruptible(pid: int) -> set[tuple[int, str | None]]:
+    """The threads in an uninterruptible sleep, each with how often it has gone to sleep."""
+    return {(tid, status_field(tid, "voluntary_ctxt_switches")) for tid in numbers(f"/proc/{pid}/task")
+            if state_of(tid) == "D"}
 
 
 def process_is_anothers(pid: int) -> bool:

@@ -33,7 +33,7 @@ from gdbext.launcher.snapshots.finding import find_gdb, names_gdb, probe
 from gdbext.launcher.snapshots.limit import Limit, TooSlow
 from gdbext.launcher.snapshots.preparation import Preparation
 from gdbext.launcher.snapshots.programs import HOME, environment
-from gdbext.launcher.snapshots.rights import core_is_anothers, process_is_anothers, why_not_traced
+from gdbext.launcher.snapshots.rights import core_is_anothers, process_is_anothers, why_not_attached, why_not_traced
 from gdbext.launcher.snapshots.said import last_line, memory_hint
 from gdbext.launcher.snapshots.server import end_server
 from gdbext.launcher.status import NO_ANSWER, NO_GDB, NoGdb, Unreadable
@@ -71,6 +71,10 @@ _START = ("python import sys; sys.path.insert(0, {home!r}); import gdbext; sys.p
 
 # "ptrace: Operation not permitted."
 _NOT_PERMITTED = re.compile(r"Operation not permitted|Permission denied")
+
+
+class Hangs(Unreadable):
+    """GDB did not attach within the longest pause of a process."""
 
 
 @record
@@ -229,21 +233,33 @@ def _answer(run: _Run, gdb: str | None, target: Target, options: Options,
     """
     if gdb is None:
         return _read_without_gdb(target, options, preparation, run.limit, False)
-    if options.gdb is not None or options.debuginfod:
-        return run.answer(gdb, target, options, preparation)
-    try:
-        answer = _read_without_gdb(target, options, preparation, run.limit, True)
-        if "outcome" in answer:
-            return answer
-        run.paused_before = answer.get("paused") or 0.0
-    except TooSlow:
-        raise
-    except Unreadable:  # GDB may have more luck, or a better explanation
-        pass
+    why = why_not_attached(target.pid) if target.pid is not None else None
+    if why is not None:
+        answer = _read_without_gdb(target, options, preparation, run.limit, False)
+        if options.gdb is not None or options.debuginfod or answer["left_out"]:
+            run.notes = (*run.notes, f"GDB was not used: {why}")
+        return answer
+    is_wanted = options.gdb is not None or options.debuginfod
+    if not is_wanted:
+        try:
+            answer = _read_without_gdb(target, options, preparation, run.limit, True)
+            if "outcome" in answer:
+                return answer
+            run.paused_before = answer.get("paused") or 0.0
+        except TooSlow:
+            raise
+        except Unreadable:  # GDB may have more luck, or a better explanation
+            pass
     try:
         return run.answer(gdb, target, options, preparation)
     except NoGdb:  # it has no Python
-        return _read_without_gdb(target, options, preparation, run.limit, False)
+        if is_wanted:
+            raise
+    except Hangs as error:
+        run.notes = (*run.notes, f"GDB was not used: {error}")
+    answer = _read_without_gdb(target, options, preparation, run.limit, False)
+    paused = run.stopped or run.paused_before
+    return {**answer, "paused": paused + (answer.get("paused") or 0.0)} if paused else answer
 
 
 def _read_without_gdb(target: Target, options: Options, preparation: Preparation, limit: Limit,
@@ -316,6 +332,7 @@ class _Run:
         :raises GdbextError: it does not answer.
         """
         self.limit.check(f"{target.name} was not read")
+        max_pause = min(options.max_pause, self.limit.left * _READING)
         # a process that job control has stopped, as Ctrl-Z does, stays stopped
         halted = target.pid is not None and state_of(target.pid) == "T"
         with _memory_file("request") as request, _memory_file("answer") as answer:
@@ -324,7 +341,7 @@ class _Run:
                 "executable": preparation.executable, "settings": settings(options, preparation),
                 "each": options.each, "stacks": options.stacks, "colour": options.colour, "width": options.width,
                 "paused_before": self.paused_before, **_values(options, preparation),
-                "max_pause": min(options.max_pause, self.limit.left * _READING),
+                "max_pause": max_pause,
                 "seconds": self.limit.left * _READING, "text_only": options.text_only,
             }).encode())
             request.seek(0)
@@ -350,7 +367,7 @@ class _Run:
                         answer.seek(0)
                         lines = parse_answer(answer.read())
                         self._resume(target.pid, lines, halted)
-        return self._result(gdb, target, lines, said)
+        return self._result(gdb, target, lines, said, max_pause if process.returncode == -signal.SIGALRM else None)
 
     def _wait(self, process: subprocess.Popen[bytes]) -> str | None:
         """What it prints; None if its time is up."""
@@ -378,7 +395,9 @@ class _Run:
                 pass
         self.stopped = lines.get("detached", time.monotonic()) - lines["attached"] + self.paused_before
 
-    def _result(self, gdb: str, target: Target, lines: Mapping[str, Any], said: str | None) -> Mapping[str, Any]:
+    def _result(self, gdb: str, target: Target, lines: Mapping[str, Any], said: str | None,
+                hung: float | None) -> Mapping[str, Any]:
+        """The answer; `hung` is how long GDB tried to attach until its alarm ended it, None if that did not happen."""
         if "outcome" in lines:
             return lines
         if said is None:
@@ -387,6 +406,8 @@ class _Run:
             _explain(target.pid, str(lines.get("problem", "")))
         if "problem" in lines:
             raise Unreadable(lines["problem"], lines["hint"])
+        if hung is not None:
+            raise Hangs(f"it did not attach to {target.name} within {hung:.3g} s", "see it without GDB: --no-gdb")
         probe(gdb).check()  # most likely GDB has no Python
         last = last_line(said)
         raise Unreadable(f"GDB ended without an answer{': ' if last else ''}{last}",

@@ -13,9 +13,9 @@ from gdbext.launcher.output import say
 from gdbext.launcher.snapshots.finding import find_gdb, probe
 from gdbext.launcher.snapshots.limit import Limit
 from gdbext.launcher.snapshots.programs import environment
-from gdbext.launcher.snapshots.rights import why_not_traced
+from gdbext.launcher.snapshots.rights import why_not_attached, why_not_traced
 from gdbext.launcher.snapshots.snapshot import prepared
-from gdbext.launcher.status import NO_GDB
+from gdbext.launcher.status import NO_GDB, Unreadable
 from gdbext.launcher.targets import add_target, parse_target
 from gdbext.launcher.verbs.install import source_line
 
@@ -44,6 +44,10 @@ def run(options: argparse.Namespace) -> int:
     gdb = find_gdb(chosen.gdb)
     found = probe(gdb)
     found.check()
+    why = why_not_attached(target.pid) if target.pid is not None else None
+    if why is not None:
+        raise Unreadable(f"GDB cannot attach to process {target.pid}: {why}",
+                         f"see it without GDB: gdbext report {target.pid}")
     with prepared(target, chosen, Limit(math.inf)) as preparation:
         for note in preparation.notes:
             say(f"gdbext attach: {note}")

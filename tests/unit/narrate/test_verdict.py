@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from gdbext.model import Report
+from gdbext.model import Report, Stopped
 from gdbext.model.verdict import OUTCOMES, Verdict, VerdictKind
 from gdbext.narrate import verdict
 from gdbext.narrate.names import Facts
@@ -16,7 +16,15 @@ from gdbext.schema.read import read_document
 from gdbext.verdict.judge import ends_by_itself
 from tests.support.documents import as_json
 from tests.support.fake_page import asyncio, ring
-from tests.support.fake_report import gil_deadlock, healthy, standstill, standstill_of_workers, without_verdict
+from tests.support.fake_report import (
+    gil_deadlock,
+    healthy,
+    standstill,
+    standstill_of_workers,
+    stopped,
+    traced,
+    without_verdict,
+)
 
 
 @pytest.mark.parametrize(("report", "tone", "words"), [
@@ -42,6 +50,41 @@ def test_sentence_of_a_verdict_whose_facts_a_document_lacks(kind: VerdictKind) -
     assert plain(verdict.sentence(facts))
     assert verdict.next_step(facts) in ("", "gdbext report --children 885")
     assert TextRenderer(report, Style(False), lambda file, line: None).threads(None, False, "full")
+
+
+CONTAINER = "/sys/fs/cgroup/system.slice/docker-" + "0123456789ab" + "c" * 52 + ".scope/cgroup.freeze"
+
+
+@pytest.mark.parametrize(("report", "words", "step"), [
+    (stopped(), "by SIGSTOP", "kill -CONT 885"),
+    (stopped(name=None), "by a signal", "kill -CONT 885"),
+    (stopped(name="SIGTTOU"), "by SIGTTOU, since it wrote to its terminal in the background; `fg` in its shell "
+                              "continues it", ""),
+    (traced(), 'process 4711 "gdb" traces the process and has stopped it', ""),
+    (stopped("tracer", None), "a process of another PID namespace traces the process and has stopped it", ""),
+    (stopped("cgroup", None), "its cgroup is frozen", ""),
+    (stopped("cgroup", "/sys/fs/cgroup/a b/freezer.state"), "its cgroup /sys/fs/cgroup/a b is frozen",
+     "echo THAWED > '/sys/fs/cgroup/a b/freezer.state'"),
+    (stopped("cgroup", "/sys/fs/cgroup/job/cgroup.freeze"), "its cgroup /sys/fs/cgroup/job is frozen",
+     "echo 0 > /sys/fs/cgroup/job/cgroup.freeze"),
+    (stopped("cgroup", CONTAINER), f"its cgroup {CONTAINER.rpartition('/')[0]} is frozen",
+     "docker unpause 0123456789ab"),
+])
+def test_sentence_and_next_step_of_a_stopped_process(report: Report, words: str, step: str) -> None:
+    facts = Facts(report)
+    assert verdict.verdict_title(facts.verdict) == "STOPPED"
+    assert plain(verdict.sentence(facts)) == words
+    assert verdict.next_step(facts) == step
+    assert " 1 ran." in verdict.counts(report)
+
+
+def test_headline_of_a_deadlock_in_a_stopped_process_says_both() -> None:
+    made = gil_deadlock()
+    facts = Facts(replace(made, target=replace(made.target, stopped=Stopped("signal", "SIGTSTP"))))
+    assert plain(verdict.headline(facts)[1]) == (
+        "deadlock of 2 threads: the GIL, pthread rwlock in libdrv.so; stopped: by SIGTSTP")
+    assert [plain(words) for words in verdict.remarks(facts)] == [
+        "The process is stopped, too: by SIGTSTP: kill -CONT 885."]
 
 
 def test_verdict_of_a_newer_version() -> None:

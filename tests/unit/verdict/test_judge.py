@@ -9,6 +9,7 @@ import pytest
 
 from gdbext.model import (
     EXCLUSIVE,
+    INFERRED,
     RECORDED,
     EventLoop,
     Frame,
@@ -18,6 +19,7 @@ from gdbext.model import (
     Lock,
     PyFrame,
     Report,
+    Stopped,
     TargetInfo,
     Task,
     Thread,
@@ -218,11 +220,21 @@ def test_a_report_keeps_its_verdict() -> None:
     assert verdict_of(gil_deadlock()).kind == "deadlock"
 
 
+@pytest.mark.parametrize(("made", "kind"), [
+    (healthy(), "stopped"), (without_verdict(), "stopped"), (standstill(), "stopped"), (gil_deadlock(), "deadlock"),
+    (replace(gil_deadlock(), deadlocks=tuple(replace(each, evidence=INFERRED) for each in gil_deadlock().deadlocks)),
+     "stopped"),
+    (orphaned(), "orphaned-lock"), (fake_page.asyncio(), "task-cycle"), (crashed(), "crash")])
+def test_verdict_on_a_stopped_process_is_the_stop_unless_a_proof_says_that_it_hangs(made: Report, kind: str) -> None:
+    found = judge(replace(made, target=replace(made.target, stopped=Stopped("signal", "SIGSTOP"))))
+    assert found.kind == kind
+
+
 def test_outcomes() -> None:
     assert {kind for kind, outcome in OUTCOMES.items() if outcome == "fine"} == {"computing", "idle"}
     stuck = [kind for kind, outcome in OUTCOMES.items() if outcome == "stuck"]
     assert {ends_by_itself(replace(healthy(), verdict=Verdict(kind, (1,)))) for kind in stuck} == {False}
-    assert ends_by_itself(replace(healthy(), verdict=Verdict("unknown", (1,)))) is None
+    assert {ends_by_itself(replace(healthy(), verdict=Verdict(kind, (1,)))) for kind in ("unknown", "stopped")} == {None}
 
 
 @pytest.mark.parametrize(("first", "second", "ends"), [
