@@ -275,9 +275,9 @@ class Snapshot:
                 self._findings.problem("target", "unreadable", why)
         target = self._target
         origin = target.origin()
+        kept, whole = target.core_kept() or (None, None)
         info = TargetInfo(target.kind, target.pid, target.executable, target.architecture, self._library.name,
-                          origin.command_line, origin.host, origin.time, None, *(target.core_kept() or (None, None)),
-                          stopped=origin.stopped)
+                          origin.command_line, origin.host, origin.time, None, kept, whole, origin.stopped)
         waiters = {gil.id: [waiter.thread for waiter in gil.waiters] for gil in self.gils()}
         guard = self._findings.guard
         ended = guard("ended child processes", lambda: self._ended_children, (), doubt=False)

@@ -56,7 +56,7 @@ def take_two_snapshots(seconds: float) -> tuple[Report, float]:
         raise GdbextError("interrupted between the two snapshots",
                           f"the process continues to run; `attach {pid}` attaches to it again") from None
     moved = {thread for thread, then, now in zip(watched, before, after) if then is None or then != now}
-    before = read_before_pause(pid)
+    before_attaching = read_before_pause(pid)
     started = time.monotonic()
     try:
         with interrupts_blocked():
@@ -64,7 +64,7 @@ def take_two_snapshots(seconds: float) -> tuple[Report, float]:
     except gdb.error as error:
         raise GdbextError(f"cannot attach to the process again: {error}",
                           "it may have ended; otherwise attach to it yourself") from None
-    before_pause.keep(before)
+    before_pause.keep(before_attaching)
     for thread in gdb.selected_inferior().threads():
         if thread.is_valid() and thread.ptid[1] == lwp:
             thread.switch()

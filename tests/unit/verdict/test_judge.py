@@ -234,7 +234,8 @@ def test_outcomes() -> None:
     assert {kind for kind, outcome in OUTCOMES.items() if outcome == "fine"} == {"computing", "idle"}
     stuck = [kind for kind, outcome in OUTCOMES.items() if outcome == "stuck"]
     assert {ends_by_itself(replace(healthy(), verdict=Verdict(kind, (1,)))) for kind in stuck} == {False}
-    assert {ends_by_itself(replace(healthy(), verdict=Verdict(kind, (1,)))) for kind in ("unknown", "stopped")} == {None}
+    for verdict in (Verdict("unknown", (1,)), Verdict("stopped", (1,))):
+        assert ends_by_itself(replace(healthy(), verdict=verdict)) is None
 
 
 @pytest.mark.parametrize(("first", "second", "ends"), [
