@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TextIO
 
 from gdbext.errors import GdbextError
+from gdbext.inferior.living_task import living_task
 from gdbext.model import Report
 from gdbext.model.reasons import because
 from gdbext.narrate.reasons import explain
@@ -138,7 +139,7 @@ def source_of_process(pid: int, folders: tuple[str, ...] = (), anywhere: bool = 
     :param folders: see `source_of_core`.
     :param anywhere: see `source_of_core`.
     """
-    root = f"/proc/{pid}/root"
+    root = f"/proc/{living_task(pid)}/root"
     if not os.path.isdir(f"{root}/"):  # another user's process, for example
         root = ""
     return SourceFiles(folders, anywhere, SourceAccess(root, _user_of_process(pid)), lambda: _started(pid))

@@ -85,12 +85,14 @@ class Changes:
     """What has changed since a process was read.
 
     `ran` are the threads that have run in between, by TID, and those that have begun or ended. Of these, `moved` are
-    not where they were, or ran even while memory was compared. `pages` are the addresses of pages that differ.
+    not where they were, or ran even while memory was compared; `came_or_went` have begun or ended. `pages` are the
+    addresses of pages that differ.
     """
 
     ran: frozenset[int] = frozenset()
     moved: frozenset[int] = frozenset()
     pages: frozenset[int] = frozenset()
+    came_or_went: frozenset[int] = frozenset()
 
 
 @record
@@ -124,11 +126,11 @@ class ProcessTarget(DirectTarget):
         # another tracer's thread cannot be stopped once more, and one in a frozen cgroup only when it runs again
         is_out_of_reach = self._is_stopped is not None and self._is_stopped.by != "signal"
         self._may_stop = may_stop and not is_out_of_reach and tracer_of(pid) is None
-        self._raw = ProcessMemory(pid)
-        self._image = ImageMemory(self._raw)
-        self.memory: Memory = self._image
         self.proc: Proc | None = Proc(pid, open_files=OpenFiles(arch.system_call_number("kcmp")))
         self._proc = self.proc
+        self._raw = ProcessMemory(self._proc.task)
+        self._image = ImageMemory(self._raw)
+        self.memory: Memory = self._image
         self.stopped = StoppedThreads()
         # addresses of frames whose lines are not known yet
         self._without_lines: set[int] = set()
@@ -145,7 +147,7 @@ class ProcessTarget(DirectTarget):
         self._unwound: dict[int, list[tuple[int, int]]] = {}
         self._cut_short: dict[int, GdbextError] = {}
         try:
-            self.executable: str | None = os.readlink(f"/proc/{pid}/exe")
+            self.executable: str | None = os.readlink(f"/proc/{self._proc.task}/exe")
             self._check_machine()
             # before memory is read: what a thread changes until it is stopped would contradict its registers
             self.tasks = self._tasks_of(way)
@@ -160,7 +162,7 @@ class ProcessTarget(DirectTarget):
 
         :raises GdbextError: it is not.
         """
-        read = self._open_here(f"/proc/{self.pid}/exe")
+        read = self._open_here(f"/proc/{self._proc.task}/exe")
         machine = None
         with contextlib.suppress(CorruptStructure):  # a 32-bit program
             machine = read_header(read).machine if read is not None else self._cpu.ELF_MACHINE
@@ -437,7 +439,7 @@ class ProcessTarget(DirectTarget):
                               and not self._has_slept_but_for_a_stop(task, sleeps.get(tid))}
         if self.is_whole:
             ran -= self.imaged
-            return Changes(frozenset(ran), frozenset(ran))
+            return Changes(frozenset(ran), frozenset(ran), came_or_went=frozenset(came_or_went))
         if not ran:
             return Changes()
         pages = self._image.changed(self._may_change) if not self._moving else set[int]()
@@ -445,7 +447,7 @@ class ProcessTarget(DirectTarget):
         asleep = now.keys() - apart - self.imaged - came_or_went
         moved = came_or_went | {tid for tid in asleep if now[tid].runs is None or runs.get(tid) != now[tid].runs
                                 or tid in ran and now[tid].call != self.tasks[tid].call}
-        return Changes(frozenset(ran), frozenset(moved), frozenset(pages))
+        return Changes(frozenset(ran), frozenset(moved), frozenset(pages), frozenset(came_or_went))
 
     def _has_slept_but_for_a_stop(self, task: Task, sleeps: int | None) -> bool:
         """Whether a thread that was stopped briefly has slept before, and sleeps in the same call again."""

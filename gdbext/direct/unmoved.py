@@ -14,13 +14,16 @@ from gdbext.direct.source_lines import SourceLines
 from gdbext.direct.stopping import StoppedThreads
 from gdbext.errors import GdbextError, ThreadUnavailable
 from gdbext.inferior.budget import Budget
-from gdbext.model import Report
+from gdbext.model import Problem, Report
 from gdbext.model.kinds import FILE_LOCK, GIL
+from gdbext.model.reasons import because
 from gdbext.proofs.known_code import KnownCode
 from gdbext.snapshot import take_snapshot
 
 #: How often the process is read with an image before threads that sleep now and then are stopped.
 _WITH_IMAGE = 3
+#: How often the process is read without the threads that run, if none may be stopped.
+_WITHOUT_STOPS = 4
 #: How long each attempt may take at least, in seconds.
 _LEAST = 0.2
 
@@ -69,10 +72,12 @@ def read_unmoved(pid: int, may_stop: bool = True, object_names: bool = True, sec
                 continue
             changes = target.changes()
             changes = _without(changes, _kept_waiting(target, report, changes))
+            left_out = _not_listed(report, changes) if way.hold and not may_stop else frozenset[int]()
+            changes = replace(changes, moved=changes.moved - left_out)
             is_apart = (not target.is_whole and _take_part(report, target.imaged & changes.ran)
                         or _wait_for_files(report, target.imaged))
         if not changes.moved and not changes.pages and not is_apart:
-            report = snapshot.with_lines(report, target.add_lines)
+            report = _without_threads(snapshot.with_lines(report, target.add_lines), len(left_out))
             # a stop of less than a millisecond is a stop, too
             paused = math.ceil(_total(stops) * 1000) / 1000
             report = replace(report, target=replace(report.target, paused=paused))
@@ -101,8 +106,24 @@ def _ways(moving: set[int], pages: set[int], stops: Sequence[StoppedThreads], ma
         yield way(pages)
     if may_stop:
         yield way(pages, stop=True)
-    yield way(hold=True)
+    # without stops, more threads are found to run each time
+    for _ in range(1 if may_stop else _WITHOUT_STOPS):
+        yield way(hold=True)
     yield way(hold=True, everyone=True)
+
+
+def _not_listed(report: Report, changes: Changes) -> frozenset[int]:
+    """The threads that have begun or ended and that a report may leave out: nothing in it is about them."""
+    return frozenset() if _take_part(report, changes.came_or_went) else changes.came_or_went
+
+
+def _without_threads(report: Report, count: int) -> Report:
+    """The report with the doubt that so many threads began or ended while the process was read."""
+    if not count:
+        return report
+    why = because("threads-came-or-went", count=count)
+    return replace(report, no_verdict=report.no_verdict or why,
+                   problems=(*report.problems, Problem("threads", "unreadable", why)))
 
 
 def _take_part(report: Report, tids: Collection[int]) -> bool:
@@ -140,4 +161,4 @@ def _kept_waiting(target: ProcessTarget, report: Report, changes: Changes) -> se
 def _without(changes: Changes, tids: Set[int]) -> Changes:
     """The changes if these threads count as if they had slept."""
     ran = changes.ran - tids
-    return Changes(ran, changes.moved - tids, changes.pages if ran else frozenset())
+    return replace(changes, ran=ran, moved=changes.moved - tids, pages=changes.pages if ran else frozenset())

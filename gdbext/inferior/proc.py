@@ -23,6 +23,7 @@ from typing import NamedTuple
 
 from gdbext.inferior.address_space import Region
 from gdbext.inferior.asleep import Sleep, SystemCall, parse_switches
+from gdbext.inferior.living_task import living_task
 from gdbext.inferior.open_files import Descriptor, OpenFiles
 from gdbext.record import record
 from gdbext.remembered import remembered
@@ -222,6 +223,8 @@ class Proc:
                  unix: Callable[[], UnixSockets] = unix_sockets, asleep: Mapping[int, Sleep] | None = None,
                  open_files: OpenFiles | None = None) -> None:
         self.pid = pid
+        #: The thread by which /proc shows the process.
+        self.task = living_task(pid, root)
         self.open_files = open_files or OpenFiles(None)
         #: Whether all processes were searched so far: none was unreadable, and there was time for all.
         self.complete = True
@@ -240,12 +243,13 @@ class Proc:
     @remembered
     def link(self, fd: int) -> str | None:
         """The file of a descriptor: ``pipe:[123]``, ``socket:[123]``, ``anon_inode:[eventfd]``, or a path."""
-        return self._link(f"{self.pid}/fd/{fd}")
+        return self._link(f"{self.task}/fd/{fd}")
 
     @remembered
     def info(self, descriptor: Descriptor) -> DescriptorInfo | None:
         """The fdinfo of an open descriptor of any process; None if it cannot be read."""
-        text = self._read(f"{descriptor.pid}/fdinfo/{descriptor.fd}", _MOST_OF_ONE_DESCRIPTOR)
+        task = self._task_of(descriptor.pid)
+        text = self._read(f"{task}/fdinfo/{descriptor.fd}", _MOST_OF_ONE_DESCRIPTOR)
         return _info(text) if text else None
 
     def having(self, link: str) -> Sequence[Descriptor]:
@@ -264,8 +268,11 @@ class Proc:
             self._scan(pid, found, end)
         return found
 
+    def _task_of(self, pid: int) -> int:
+        return self.task if pid == self.pid else pid
+
     def _scan(self, pid: int, found: dict[str, list[Descriptor]], end: float) -> None:
-        folder = f"{self._root}/{pid}/fd"
+        folder = f"{self._root}/{self._task_of(pid)}/fd"
         try:
             names = os.listdir(folder)
         except PermissionError:
@@ -340,7 +347,7 @@ class Proc:
         sockets: dict[int, Socket] = {}
         for name, row in (("unix", _unix_row), ("tcp", _row), ("tcp6", _row), ("udp", _row), ("udp6", _row)):
             # the first line is a heading, and the text after the last newline is truncated
-            for line in (self._read(f"{self.pid}/net/{name}", _MOST_BYTES) or "").split("\n")[1:-1]:
+            for line in (self._read(f"{self.task}/net/{name}", _MOST_BYTES) or "").split("\n")[1:-1]:
                 try:
                     inode, found = row(name, line)
                 except (ValueError, IndexError, OSError):
@@ -381,7 +388,7 @@ class Proc:
         first process may list it: an id is that of one mount, whatever the mount namespace.
         """
         mounts = {}
-        for line in [*self._lines("1/mountinfo"), *self._lines(f"{self.pid}/mountinfo")]:
+        for line in [*self._lines("1/mountinfo"), *self._lines(f"{self.task}/mountinfo")]:
             head, _, tail = line.partition(" - ")
             try:
                 number, _, device = head.split(" ", 3)[:3]
@@ -417,7 +424,7 @@ class Proc:
 
     def command_line(self, pid: int | None = None) -> str | None:
         """The arguments of the process, or of another one, separated by spaces; None if they cannot be read."""
-        text = self._read(f"{self.pid if pid is None else pid}/cmdline", _MOST_OF_COMMAND)
+        text = self._read(f"{self.task if pid is None else pid}/cmdline", _MOST_OF_COMMAND)
         return text.rstrip("\0").replace("\0", " ") if text else None
 
     @remembered
@@ -512,12 +519,12 @@ class Proc:
     @remembered
     def regions(self) -> tuple[Region, ...]:
         """The address space, by ascending address; empty if it cannot be read."""
-        return tuple(_region(match) for match in map(_MAPPING.match, self._lines(f"{self.pid}/maps")) if match)
+        return tuple(_region(match) for match in map(_MAPPING.match, self._lines(f"{self.task}/maps")) if match)
 
     def auxiliary(self) -> Mapping[int, int]:
         """The auxiliary vector: tag -> value; empty if it cannot be read."""
         try:
-            with open(f"{self._root}/{self.pid}/auxv", "rb") as file:
+            with open(f"{self._root}/{self.task}/auxv", "rb") as file:
                 data = file.read(_MOST_OF_ONE_DESCRIPTOR)
         except OSError:
             return {}
@@ -531,7 +538,7 @@ class Proc:
 
     def _shares(self, namespace: str) -> bool:
         """Whether the process shares the debugger's namespace; true without such namespaces (time: Linux < 5.6)."""
-        here, there = (self._link(f"{process}/ns/{namespace}") for process in ("self", self.pid))
+        here, there = (self._link(f"{process}/ns/{namespace}") for process in ("self", self.task))
         return here == there
 
     def _parent(self, pid: int) -> int | None:
@@ -571,12 +578,12 @@ class Proc:
         """
         above = self._root_folder
         inside = path[len(above):] if path.startswith(f"{above}/") else path
-        return f"{self._root}/{self.pid}/root{inside}"
+        return f"{self._root}/{self.task}/root{inside}"
 
     @cached_property
     def _root_folder(self) -> str:
         """The root folder of the process in its mount namespace, without a slash at the end."""
-        return (self._link(f"{self.pid}/root") or "").rstrip("/")
+        return (self._link(f"{self.task}/root") or "").rstrip("/")
 
     def _link(self, path: str) -> str | None:
         try:

@@ -87,7 +87,7 @@ ReasonCode = Literal[
     "compiled-code-waits",
     "died-in-handler", "doubt", "doubts",
     "gil-holder-unknown", "libraries-unlisted", "locks-not-decoded", "made-without-gdb", "not-interleaved",
-    "threads-unreadable", "two-snapshots", "values-withheld",
+    "threads-came-or-went", "threads-unreadable", "two-snapshots", "values-withheld",
 ]
 
 

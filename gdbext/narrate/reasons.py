@@ -437,6 +437,8 @@ _WORDINGS: Mapping[ReasonCode, Wording] = {
         f"this report was made without GDB, which would add {'; '.join(_LACKS[what] for what in lacks)}"),
     "locks-not-decoded": "{why}; native locks are not decoded",
     "not-interleaved": "Python and native frames are not interleaved: {why}",
+    "threads-came-or-went": lambda count: (
+        f"{count} thread{'s' * (count != 1)} began or ended while the process was read"),
     "threads-unreadable": "{count} of {total} threads cannot be read",
     "values-withheld": "values of variables are left out of this file because the {what} belongs to another user; "
                        "--values includes them",

@@ -77,8 +77,9 @@ static void tell_lock(const char *name, void *address, const char *holder, const
 }
 
 int main(int argc, char **argv) {
-    if (argc != 2 || (strcmp(argv[1], "mutex") && strcmp(argv[1], "rwlock"))) {
-        fputs("usage: abba mutex|rwlock\n", stderr);
+    int main_ends = argc == 3 && !strcmp(argv[2], "main-ends");
+    if (argc != 2 + main_ends || (strcmp(argv[1], "mutex") && strcmp(argv[1], "rwlock"))) {
+        fputs("usage: abba mutex|rwlock [main-ends]\n", stderr);
         return 2;
     }
     use_rwlock = !strcmp(argv[1], "rwlock");
@@ -94,8 +95,10 @@ int main(int argc, char **argv) {
     pthread_barrier_wait(&both_hold_one);
 
     printf("{\"sample\": \"abba\", \"variant\": \"%s\", \"pid\": %d, \"threads\": {", argv[1], (int)getpid());
-    tell_thread("main", getpid());
-    printf(", ");
+    if (!main_ends) {
+        tell_thread("main", getpid());
+        printf(", ");
+    }
     tell_thread("first", first.tid);
     printf(", ");
     tell_thread("second", second.tid);
@@ -103,10 +106,12 @@ int main(int argc, char **argv) {
     tell_lock("one", one, "first", "second");
     printf(", ");
     tell_lock("other", other, "second", "first");
-    printf("}, \"deadlock\": [[\"first\", \"other\", \"second\"], [\"second\", \"one\", \"first\"]], \"stuck_behind\": [\"main\"]}\n");
+    printf("}, \"deadlock\": [[\"first\", \"other\", \"second\"], [\"second\", \"one\", \"first\"]], \"stuck_behind\": [%s]}\n", main_ends ? "" : "\"main\"");
     fflush(stdout);
 
     pthread_barrier_wait(&truth_is_told);
+    if (main_ends) // the process goes on with its other threads
+        pthread_exit(NULL);
     pthread_join(first_thread, NULL);
     pthread_join(second_thread, NULL);
     return not_a_lock[0] == 0;

@@ -9,6 +9,7 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
+from gdbext.inferior.living_task import has_ended, living_task
 from gdbext.launcher.proc_files import process_name, status_field
 from gdbext.launcher.snapshots.elf import check_machine
 from gdbext.launcher.snapshots.preparation import Preparation
@@ -27,7 +28,7 @@ def prepare_process(pid: int, files: contextlib.ExitStack, sysroot: Path | None 
     :raises Unreadable: there is no such process, or it cannot be traced.
     """
     check_process(pid)
-    executable = _executable_of(pid)
+    executable = _executable_of(living_task(pid))
     is_mistaken = executable is not None and _is_mistaken(executable)
     if sysroot is None and _is_entered(pid):
         # GDB then finds the executable itself
@@ -132,12 +133,13 @@ def check_process(pid: int) -> None:
     if group != str(pid):
         raise Unreadable(f"{pid} is a thread of process {group} ({printable(process_name(group), 60)})",
                          f"give the process: {group}")
-    if (status_field(pid, "State") or "").startswith(("Z", "X")):
+    task = living_task(pid)
+    if has_ended(task):
         raise Unreadable(f"process {pid} has ended; its parent, {status_field(pid, 'PPid')}, has not read its "
                          "status yet", "name its parent")
-    if status_field(pid, "VmSize") is None:
+    if status_field(task, "VmSize") is None:
         raise Unreadable(f"process {pid} is a thread of the kernel", "give the PID of a program")
-    with contextlib.suppress(OSError), open(f"/proc/{pid}/exe", "rb", buffering=0) as file:
+    with contextlib.suppress(OSError), open(f"/proc/{task}/exe", "rb", buffering=0) as file:
         check_machine(file.read(64), f"process {pid}")
 
 
