@@ -1,4 +1,4 @@
-"""Which thread /proc shows a process by: the memory and the files of an ended thread are gone, those of others stay."""
+"""The thread by which /proc shows a process: the folder of a thread that has ended has neither memory nor files."""
 
 from __future__ import annotations
 

@@ -7,7 +7,6 @@ import time
 from pathlib import Path
 
 from gdbext.elf.core_file import read_core_file
-from gdbext.inferior.living_task import has_ended
 from gdbext.inferior.stopped import read_stopped, tracer_of
 from gdbext.launcher.proc_files import process_name, state_of, status_field
 from gdbext.launcher.processes.tree import numbers, read_text
@@ -67,7 +66,7 @@ def why_not_attached(pid: int) -> str | None:
     stopped = read_stopped(pid)
     if stopped is not None and stopped.by != "signal":
         return printable(plain(stopped_by(stopped)))
-    if has_ended(pid):
+    if state_of(pid) in ("Z", "X"):
         return "its first thread has ended, and GDB attaches to no other"
     tracer = tracer_of(pid)
     if tracer is not None:
