@@ -236,8 +236,9 @@ def _precision() -> Iterator[str]:
     programs = harness.programs()
     yield (f"{len(programs)} programs after public reports of deadlocks, and of healthy programs of the same sort "
            "(`tests/precision`), each run with the interpreters that it is for.")
-    yield (f"A deadlocked one is inspected as a process and as a core, a healthy one {harness.LOOKS} times while it "
-           f"runs ({harness.LONG_LOOKS} times with `scripts/precision --long`) and as a core. "
+    yield (f"A deadlocked one is inspected as a process and as a core, a healthy one while it runs, with GDB and "
+           f"several times without ({harness.LONG_LOOKS} and {harness.LONG_LOOKS_WITHOUT_GDB} times with "
+           "`scripts/precision --long`), and as a core. "
            "Right: what is said is true and all of it")
     yield ("is said; silent: nothing is said of a deadlock; false: something is said that is not so. The tests fail "
            "where a program does worse than this. Each time they run a program with one of its interpreters, "

@@ -72,11 +72,11 @@ CHOICE = "GDBEXT_PRECISION_PYTHONS"
 #: The name of C++ programs among the interpreters.
 NATIVE = "native"
 #: The number of snapshots of a healthy program, and the number in a long run.
-LOOKS, LONG_LOOKS = 3, 50
+LOOKS, LONG_LOOKS = 1, 50
 #: The same without GDB.
-LOOKS_WITHOUT_GDB, LONG_LOOKS_WITHOUT_GDB = 5, 200
+LOOKS_WITHOUT_GDB, LONG_LOOKS_WITHOUT_GDB = 4, 200
 #: The time after which there are no more of these, in seconds, and the least number of them. Not in a long run.
-LOOKING, LEAST_LOOKS = 10.0, 2
+LOOKING, LEAST_LOOKS = 6.0, 2
 #: Stops a program for a snapshot; GDB keeps it to itself, and no program uses it.
 STOP = signal.SIGUSR2
 #: The name of the core that `looks_at` makes of a process that goes on.
