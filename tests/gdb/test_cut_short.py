@@ -51,7 +51,7 @@ threading.Event().wait()
 PROGRAMS = ("debian", "3.12", "3.13t", "native")
 #: Prints how many sleeping threads GDB's Python has kept.
 KEPT = ("python import gdb; from gdbext.debugger.before_pause import before_pause; "
-        "print(len(before_pause.asleep(gdb.selected_inferior())))")
+        "print(len(before_pause.read(gdb.selected_inferior()).asleep))")
 
 
 class Program:
@@ -79,12 +79,12 @@ class Program:
         rows = {row["lwp"]: row for row in document["threads"]}
         return {name: rows[tid] for name, tid in self.tids.items()}
 
-    def report(self) -> dict[str, Json]:
-        """The rows of the threads in a report of the launcher."""
+    def report(self, status: int = 0) -> dict[str, Json]:
+        """The rows of the threads in a report of the launcher, which has an exit status."""
         argv = [sys.executable, "-m", "gdbext", "report", "--json", "--gdb", gdb_session.executable(), str(self.pid)]
         done = subprocess.run(argv, cwd=interpreters.CHECKOUT, stdin=subprocess.DEVNULL, capture_output=True,
                               text=True, timeout=gdb_session.TIMEOUT, check=False)
-        assert done.returncode == 0, done.stderr
+        assert done.returncode == status, done.stderr
         document: Json = json.loads(done.stdout)
         assert gdb_session.violations(document) == []
         return self.rows(document)
@@ -150,7 +150,7 @@ def test_call_cut_short_without_a_record_is_not_said_to_run(tmp_path: Path) -> N
         os.kill(program.pid, signal.SIGSTOP)
         state = Path(f"/proc/{program.pid}/stat")
         wait_until(lambda: state.read_text().rpartition(")")[2].split()[0] == "T", "it is stopped")
-        found.append(program.report())
+        found.append(program.report(status=5))
     for rows in found:
         for call, row in rows.items():
             if call in CERTAIN:

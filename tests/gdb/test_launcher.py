@@ -479,6 +479,8 @@ def test_signal_to_the_launcher_ends_gdb(number: signal.Signals, native: Sample,
         launcher.kill()
         launcher.wait()
     samples.wait_until(lambda: not os.path.exists(f"/proc/{gdb}/exe"), "GDB has ended")
+    # the kernel ends the tracing a moment later
+    samples.wait_until(lambda: native.status(native.pid, "TracerPid") == "0", "the process is no longer traced")
     assert launcher.returncode == {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGKILL: -9}[number]
     check_unharmed(native)
 

@@ -18,6 +18,7 @@ from gdbext.direct.core import CoreTarget
 from gdbext.direct.unmoved import read_unmoved
 from gdbext.inferior.budget import Budget
 from gdbext.launcher.snapshots.cores import prepare_core
+from gdbext.layout import select
 from gdbext.launcher.snapshots.limit import Limit
 from gdbext.model import Report
 from gdbext.schema.shapes import PARTS_OF_REPORT
@@ -111,9 +112,15 @@ def _close_files() -> None:
 
 @contextlib.contextmanager
 def _symbols_as_gdb(symbols: bool) -> Iterator[None]:
-    """Without separate debug files where GDB does without them, and with as much time to read debug information."""
+    """Without separate debug files where GDB does without them, and with as much time to read debug information.
+
+    GDB reads the package's own tables, without those that `tests.support.versions` adds.
+    """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(source_lines, "SECONDS", _SECONDS)
+        patch.setattr(select, "_TABLES", os.path.join(select._HOME, "tables"))
+        select._tables.cache_clear()
         if not symbols:
             patch.setattr(symbol_files, "DEBUG_FOLDER", "/nonexistent")
         yield
+    select._tables.cache_clear()

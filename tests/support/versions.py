@@ -19,7 +19,7 @@ from gdbext.layout import opcodes, select
 from tests.support.combinations import LONG
 
 #: The version that is a copy of the newest.
-NEXT = "3.99.0"
+NEXT = "3.97.0"
 _HOME = Path(gdbext.layout.__file__).parent
 _NAME = re.compile(r"cpython-(?P<version>[\d.]+)-(?P<build>default|free-threaded)-x86_64\.json")
 

@@ -90,7 +90,7 @@ def test_part_written_in_a_core_is_not_known(core: FakeTarget, call: str) -> Non
     assert said(thread.blocked_on) == UNSURE.format(call)
     text = rendered(core)
     assert f"\nUNKNOWN: thread 1 {UNSURE.format(call)}.\n" in text
-    assert f"\nThread 1 (LWP {thread.lwp}) {UNSURE.format(call)}\n" in text
+    assert f"\nThread 1 (LWP {thread.lwp}) (see above)\n" in text
 
 
 @pytest.mark.parametrize(("call", "arguments", "name"), [
