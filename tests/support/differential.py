@@ -18,8 +18,8 @@ from gdbext.direct.core import CoreTarget
 from gdbext.direct.unmoved import read_unmoved
 from gdbext.inferior.budget import Budget
 from gdbext.launcher.snapshots.cores import prepare_core
-from gdbext.layout import select
 from gdbext.launcher.snapshots.limit import Limit
+from gdbext.layout import select
 from gdbext.model import Report
 from gdbext.schema.shapes import PARTS_OF_REPORT
 from gdbext.schema.write import document
