@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from gdbext.errors import GdbextError
 from gdbext.inferior.living_task import living_task
+from gdbext.inferior.proc_files import start_of
 from gdbext.model import Report
 from gdbext.model.reasons import because
 from gdbext.narrate.reasons import explain
@@ -170,10 +171,7 @@ def _started(pid: int) -> float | None:
 
     Source: Linux 6.1 fs/proc/array.c, do_task_stat: ``starttime`` of /proc/PID/stat, in ticks since boot.
     """
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            ticks = int(file.read(4096).rpartition(b")")[2].split()[19])
-        booted = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
-        return booted + ticks / os.sysconf("SC_CLK_TCK")
-    except (OSError, ValueError, IndexError):
+    ticks = start_of(pid)
+    if ticks is None:
         return None
+    return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + ticks / os.sysconf("SC_CLK_TCK")

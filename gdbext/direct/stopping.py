@@ -20,6 +20,9 @@ import threading
 import time
 from collections.abc import Collection, Iterable, Set
 
+from gdbext.inferior.living_task import has_ended
+from gdbext.inferior.proc_files import state_of
+
 _GET_RSEQ_CONFIGURATION, _RSEQ = 0x420F, struct.Struct("<Q4I")
 _GETREGSET, _SEIZE, _INTERRUPT, _DETACH = 0x4204, 0x4206, 0x4207, 17
 _NT_PRSTATUS = 1
@@ -67,7 +70,7 @@ class _Reaper:
         while True:
             time.sleep(max(_REAP_EVERY, len(self._threads) * _REAP_EACH))
             with self._lock:
-                self._threads = {tid for tid in self._threads if not _has_ended(tid)}
+                self._threads = {tid for tid in self._threads if not _is_reaped(tid)}
                 if not self._threads:
                     self._runs = False
                     return
@@ -84,15 +87,6 @@ def _has_ended(tid: int) -> bool:
         return True
     except OSError:  # the other thread has waited for it
         return True
-
-
-def _state(tid: int) -> bytes:
-    """The letter for a thread's state, as in proc(5); ``X`` if it has ended."""
-    try:
-        with open(f"/proc/{tid}/stat", "rb") as file:
-            return file.read().rpartition(b")")[2].split()[0]
-    except (OSError, IndexError):
-        return b"X"
 
 
 class StoppedThreads:
@@ -175,7 +169,7 @@ class StoppedThreads:
         """
         wanted = set(threads) if threads is not None else {*self._seized}
         self._detach(wanted)
-        self._wait_for({tid for tid in self._late(wanted) if _state(tid) != b"D"}, _LATE_SECONDS)
+        self._wait_for({tid for tid in self._late(wanted) if state_of(tid) != "D"}, _LATE_SECONDS)
         self._detach(wanted)
 
     def _detach(self, wanted: Set[int]) -> None:
@@ -192,7 +186,7 @@ class StoppedThreads:
             for again in range(_TRIES):
                 # while a process starts another program, it has two threads with its TID, one of which ends
                 number = self._call(_SEIZE, tid, 0, 0)
-                if number == errno.ESRCH or number and _state(tid) in (b"Z", b"X"):
+                if number == errno.ESRCH or number and has_ended(tid):
                     return
                 if number != errno.EPERM:
                     break

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 
+from gdbext.inferior.proc_files import state_of
+
 #: How many threads are asked.
 _MOST = 10_000
 
@@ -13,12 +15,7 @@ def has_ended(task: int, root: str = "/proc") -> bool:
 
     :param root: the path of /proc.
     """
-    try:
-        with open(f"{root}/{task}/stat", "rb") as file:
-            # the name is in parentheses and may contain any character
-            return file.read(4096).rpartition(b")")[2].strip()[:1] in (b"Z", b"X", b"")
-    except OSError:
-        return True
+    return state_of(task, root) in ("Z", "X", None)
 
 
 def living_task(pid: int, root: str = "/proc") -> int:

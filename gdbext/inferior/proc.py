@@ -447,7 +447,7 @@ class Proc:
         return found
 
     def generation(self, pid: int) -> int | None:
-        """1 for a child of the process, 2 for a child's child, and so on; None if it is no descendant."""
+        """1 for a child of the process, 2 for a child's child, and so on; None if it is not a descendant."""
         parent: int | None = pid
         for generation in range(1, _MOST_ANCESTORS):
             parent = self._parent(parent) if parent else None

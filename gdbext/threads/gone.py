@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from gdbext.errors import GdbextError
 from gdbext.glibc.pthread import Descriptor, descriptor_state
+from gdbext.inferior.proc_files import PF_FORKNOEXEC
 from gdbext.inferior.protocol import Target
 from gdbext.layout.table import Layouts
 from gdbext.model import DERIVED, INFERRED, RECORDED, Evidence
@@ -25,8 +26,6 @@ _MAX_TID = 1 << 22
 _ALIGNMENT, _LOWEST, _HIGHEST = 64, 1 << 16, 1 << 47
 #: The alignment of descriptors in every version of glibc: they contain room for SSE registers.
 _LEAST_ALIGNMENT = 16
-#: A process that fork made, and that has not called execve since (Linux 6.1 include/linux/sched.h).
-_PF_FORKNOEXEC = 0x40
 #: Fields of /proc/PID/stat behind the name: `flags` and `starttime` (Linux 6.1 fs/proc/array.c, do_task_stat).
 _FLAGS, _START = 6, 19
 
@@ -131,7 +130,7 @@ class GoneOwners:
         if self.first_was_started():
             return True
         flags = self._stat(self._target.pid, _FLAGS) if self._target.kind == "live" else None
-        return bool(flags & _PF_FORKNOEXEC) if flags else None  # gVisor has no flags
+        return bool(flags & PF_FORKNOEXEC) if flags else None  # gVisor has no flags
 
     def first_was_started(self) -> bool | None:
         """Whether pthread_create started the first thread: then the process is a child of fork. None if not known.

@@ -204,7 +204,7 @@ def test_the_launcher_runs_without_gdb() -> None:
                 "gdbext.elf.core_file", "gdbext.elf.core_memory", "gdbext.elf.headers", "gdbext.elf.notes",
                 "gdbext.errors",
                 "gdbext.inferior.file_locks", "gdbext.inferior.living_task", "gdbext.inferior.open_files",
-                "gdbext.inferior.proc",
+                "gdbext.inferior.proc", "gdbext.inferior.proc_files",
                 "gdbext.inferior.signals", "gdbext.inferior.stopped", "gdbext.model",
                 "gdbext.model.kinds", "gdbext.model.reasons",
                 "gdbext.model.verdict", "gdbext.narrate",

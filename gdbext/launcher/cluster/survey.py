@@ -16,6 +16,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any
 
+from gdbext.inferior.proc_files import state_of
 from gdbext.launcher.cli import shows_values
 from gdbext.launcher.cluster.answers import checked_place
 from gdbext.launcher.cluster.page import Process, Survey
@@ -32,7 +33,6 @@ from gdbext.launcher.cluster.remote import (
     process_listening,
     snapshot_there,
 )
-from gdbext.launcher.proc_files import state_of
 from gdbext.launcher.snapshots.programs import HOME
 from gdbext.launcher.snapshots.snapshot import Options, Target
 

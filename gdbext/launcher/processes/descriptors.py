@@ -18,7 +18,7 @@ import time
 from collections.abc import Collection, Iterable, Mapping
 
 from gdbext.inferior.open_files import Descriptor
-from gdbext.launcher.proc_files import is_kernel_thread, parent_of, start_of
+from gdbext.inferior.proc_files import is_kernel_thread, parent_of, start_of
 from gdbext.launcher.processes.tree import (
     Member,
     Region,

@@ -12,7 +12,7 @@ import time
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from gdbext.launcher.proc_files import is_forked, is_kernel_thread
+from gdbext.inferior.proc_files import is_forked, is_kernel_thread
 from gdbext.launcher.processes.tree import Member, describe_unseen, mappings, numbers, read_memory
 from gdbext.model import PyFrame
 from gdbext.model.reasons import Reason

@@ -15,8 +15,8 @@ from types import FrameType
 from typing import NamedTuple
 
 from gdbext.inferior.proc import Proc
+from gdbext.inferior.proc_files import is_kernel_thread, parent_of, state_of
 from gdbext.launcher.output import say
-from gdbext.launcher.proc_files import is_kernel_thread, parent_of, state_of
 from gdbext.model import Report, Thread
 from gdbext.model.reasons import Reason, because
 from gdbext.render.escape import printable

@@ -18,7 +18,7 @@ from gdbext.launcher.status import Unreadable
 
 #: How long after its time limit a snapshot may take to end, in seconds.
 _PATIENCE = 5.0
-#: The time limit of a snapshot that has no time left; 0 would be no limit.
+#: The time limit of a snapshot that has no time left; 0 means without a limit.
 _SHORT = 0.001
 #: How much of an answer is read at once, in bytes.
 _PIECE = 1 << 20

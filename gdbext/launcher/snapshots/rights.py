@@ -7,8 +7,8 @@ import time
 from pathlib import Path
 
 from gdbext.elf.core_file import read_core_file
+from gdbext.inferior.proc_files import process_name, state_of, status_field
 from gdbext.inferior.stopped import read_stopped, tracer_of
-from gdbext.launcher.proc_files import process_name, state_of, status_field
 from gdbext.launcher.processes.tree import numbers, read_text
 from gdbext.narrate.verdict import stopped_by
 from gdbext.narrate.words import plain

@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from gdbext.errors import GdbextError, UsageError
+from gdbext.inferior.proc_files import start_of, state_of
 from gdbext.launcher import targets
 from gdbext.launcher.cli import add_snapshot_options, duration, number, parse_options
 from gdbext.launcher.output import say, write
-from gdbext.launcher.proc_files import start_of, state_of
 from gdbext.launcher.processes.tree import find_processes
 from gdbext.launcher.snapshots.classes import signature
 from gdbext.launcher.snapshots.snapshot import Options, Snapshot, Target, take_snapshot

@@ -7,7 +7,7 @@ import re
 import signal
 from collections.abc import Iterable
 
-from gdbext.launcher.proc_files import start_of
+from gdbext.inferior.proc_files import start_of
 from gdbext.launcher.processes import family
 from gdbext.launcher.processes.tree import process_tree
 from gdbext.launcher.snapshots.classes import class_rows

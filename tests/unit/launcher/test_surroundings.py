@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from gdbext.launcher import cli, proc_files
+from gdbext.inferior import proc_files
+from gdbext.launcher import cli
 from gdbext.launcher.snapshots import containers, elf, finding, rights
 from gdbext.launcher.snapshots.finding import Gdb, find_gdb, probe
 from gdbext.launcher.snapshots.programs import HOME, environment

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from gdbext.launcher.proc_files import is_forked, is_kernel_thread, parent_of, start_of, state_of, status_field
+from gdbext.inferior.proc_files import is_forked, is_kernel_thread, parent_of, start_of, state_of, status_field
 from tests.support.fake_proc import FakeProc
 
 

@@ -5,7 +5,8 @@ Source: Linux 6.1 Documentation/filesystems/proc.rst, include/linux/sched.h.
 
 from __future__ import annotations
 
-_PF_FORKNOEXEC, _PF_KTHREAD = 0x40, 0x00200000
+#: A process that fork made and that has not called execve since; a thread of the kernel.
+PF_FORKNOEXEC, _PF_KTHREAD = 0x40, 0x00200000
 
 
 def status_field(pid: int | str, name: str) -> str | None:
@@ -60,7 +61,7 @@ def is_kernel_thread(pid: int, root: str = "/proc") -> bool:
 def is_forked(pid: int, root: str = "/proc") -> bool:
     """Whether a process has not started a program since it was forked; true if not known."""
     flags = _number(stat_fields(pid, root), 6)
-    return flags is None or bool(flags & _PF_FORKNOEXEC)
+    return flags is None or bool(flags & PF_FORKNOEXEC)
 
 
 def _number(fields: list[str], index: int) -> int | None:
