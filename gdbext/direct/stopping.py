@@ -76,7 +76,7 @@ class _Reaper:
                     return
 
 
-def _has_ended(tid: int) -> bool:
+def _is_reaped(tid: int) -> bool:
     """Whether a seized thread has ended; if so, it has been waited for."""
     try:
         # the stop of a traced thread is reported, too: that is for the other thread to take
