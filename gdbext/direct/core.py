@@ -70,12 +70,6 @@ class CoreTarget(DirectTarget):
             MemoryOfCore(self._contents, core.regions, files, self.core_kept() is not None))
         self._loaded = named_modules(found, dict(self._link_names()), self.executable)
 
-    @property
-    def is_usual(self) -> bool:
-        """Whether the core is whole, and all files with code are here, including the executable."""
-        return (self.core_kept() is None and any(module.is_main for module in self.modules())
-                and not any(module.by_mapping for module in self.modules()))
-
     # -- files ---------------------------------------------------------------------------------------------------
 
     def _find_modules(self, alone: Memory) -> tuple[list[tuple[Module, LoadedFile | None]], dict[str, Read]]:

@@ -129,18 +129,18 @@ def report(target: int | str | os.PathLike[str], *, executable: Path | None = No
 
     :param target: a PID, or the path of a core.
     :param executable: of the core, if gdbext does not find it.
-    :param gdb: the GDB to use; by default GDB is used only if it can add something.
+    :param gdb: the GDB that takes the snapshot; None: gdbext reads the target itself.
     :param timeout: how long the snapshot may take, in seconds.
     :param sysroot: the folder that has the target's files under their own paths.
     :param search: folders with files of the core.
-    :param debuginfod: whether GDB may ask servers for symbols.
+    :param debuginfod: whether GDB takes the snapshot, and may ask servers for symbols.
     :param each: whether the text shows threads with the same stack one by one.
     :param stacks: how much of each stack the text shows: ``full``, ``top`` or ``none``.
     :param colour: whether the text is coloured.
     :param width: the maximum width of a line of the text, in columns; None: unlimited.
     :param object_names: whether objects with locks are named by one of their values.
     :param values_of_others: whether a report on another user's target has values of variables and such names.
-    :param without_gdb: whether the target is read without GDB in any case.
+    :param without_gdb: whether the target is read without GDB, also with `debuginfod`.
     :param may_stop: whether, without GDB, threads may be stopped for a moment.
     :param max_pause: how long a process may be paused, in seconds.
     :raises gdbext.errors.GdbextError: there is no report.

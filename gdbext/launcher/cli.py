@@ -178,9 +178,16 @@ def modules(verbs: Iterable[str] = VERBS) -> list[ModuleType]:
 
 # -- what verbs share -----------------------------------------------------------------------------------------------
 
-def add_gdb(group: argparse._ActionsContainer, where: str = "") -> None:
+def add_gdb(group: argparse._ActionsContainer) -> None:
     """Add the choice of GDB."""
-    group.add_argument("--gdb", metavar="FILE", help=f"the GDB to use{where} (else $GDBEXT_GDB, else gdb on $PATH)")
+    group.add_argument("--gdb", metavar="FILE", help="the GDB to use (else $GDBEXT_GDB, else gdb on $PATH)")
+
+
+def add_by_gdb(group: argparse._ActionsContainer, where: str = "") -> None:
+    """Add the choice to take snapshots with GDB."""
+    group.add_argument("--gdb", metavar="FILE", help=f"take the snapshot with this GDB{where}, a file or a name on "
+                       "$PATH: it pauses a process, and adds variables of native functions of a crash. Without this "
+                       "option gdbext reads processes and cores itself")
 
 
 def add_timeout(group: argparse._ActionsContainer) -> None:
@@ -220,18 +227,18 @@ def add_output(verb: argparse.ArgumentParser, schema: str) -> None:
 def add_snapshot_options(verb: argparse.ArgumentParser, timeout: bool = True, without_gdb: bool = False) -> None:
     """Add the options of a snapshot.
 
-    :param without_gdb: whether cores may be read without GDB.
+    :param without_gdb: whether GDB is not needed.
     """
     group = verb.add_argument_group("snapshot options")
-    choice = group.add_mutually_exclusive_group()
-    add_gdb(choice)
     if without_gdb:
+        choice = group.add_mutually_exclusive_group()
+        add_by_gdb(choice)
         choice.add_argument("--no-gdb", action="store_true", dest="without_gdb",
-                            help="read processes and cores without GDB, which is faster and does not pause a "
-                            "process; the report says what GDB would add. This is the default where there is no GDB")
+                            help="take the snapshot without GDB, which is the default")
         group.add_argument("--no-stop", action="store_false", dest="may_stop",
-                           help="as --no-gdb, and do not stop threads that run for a moment either; what they do is "
-                           "then not known")
+                           help="do not stop threads that run, not even for a moment; what they do is then not known")
+    else:
+        add_gdb(group)
     if timeout:
         add_timeout(group)
         add_max_pause(group)
@@ -241,7 +248,7 @@ def add_snapshot_options(verb: argparse.ArgumentParser, timeout: bool = True, wi
                        help="a folder with the core's executable and libraries, found by build id, then by name; may "
                        "be given several times")
     group.add_argument("--debuginfod", action="store_true",
-                       help="let GDB ask the servers of $DEBUGINFOD_URLS for symbols")
+                       help="use GDB, and let it ask the servers of $DEBUGINFOD_URLS for symbols")
     add_object_names(group)
 
 

@@ -28,10 +28,10 @@ _PARTS = {
 _LACKS = {
     "frames": "the callers of frames without a frame description",
     "instructions": "the machine code that proves which thread holds a lock, or why a thread crashed",
-    "late-lines": "source lines of more native functions (reading debug information without GDB ends after 2 s)",
+    "late-lines": "source lines of more native functions (debug information is read for at most 2 s)",
     "lines": "source lines and inlined calls of native functions",
     "types": "structures of a Python version without a table, from its debug information",
-    "unstopped": "the callers of a thread that it must not stop, since that would end the thread's system call",
+    "unstopped": "the callers of a thread that is not stopped, since that would end its system call",
     "variables": "variables of native functions",
 }
 _OWNERLESS = {
@@ -433,8 +433,9 @@ _WORDINGS: Mapping[ReasonCode, Wording] = {
     "doubts": lambda doubts, more: "; ".join([*doubts, *([f"and {more} more"] if more else [])]),
     "gil-holder-unknown": "threads wait for {lock}, and its holder is not known",
     "libraries-unlisted": "GDB does not list the libraries",
-    "made-without-gdb": lambda lacks: (
-        f"this report was made without GDB, which would add {'; '.join(_LACKS[what] for what in lacks)}"),
+    "made-without-gdb": lambda lacks, target="TARGET": (
+        f"{'; '.join(_LACKS[what] for what in lacks)} (shown by `gdbext report {target} --gdb gdb` and "
+        f"`gdbext attach {target}`)"),
     "locks-not-decoded": "{why}; native locks are not decoded",
     "not-interleaved": "Python and native frames are not interleaved: {why}",
     "threads-came-or-went": lambda count: (

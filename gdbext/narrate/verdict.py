@@ -161,7 +161,8 @@ def gil_holders(facts: Facts) -> Iterator[Words]:
 def notes(report: Report) -> Iterator[Words]:
     """The notes and problems of a report."""
     yield from (("Note: ", reason(note)) for note in report.notes if note.code not in _WITH_VERDICT)
-    yield from (("Not known: ", *problem_words(problem)) for problem in report.problems)
+    yield from (("Left out: ", reason(problem.why)) if problem.why.code == "made-without-gdb"
+                else ("Not known: ", *problem_words(problem)) for problem in report.problems)
 
 
 def problem_words(problem: Problem) -> Words:

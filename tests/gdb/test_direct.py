@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
-import struct
 import subprocess
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
@@ -22,7 +20,7 @@ from gdbext.launcher.snapshots.limit import Limit
 from gdbext.launcher.snapshots.server import end_server
 from gdbext.launcher.snapshots.snapshot import Options, Target, take_snapshot
 from tests.support import cores, crashes, gdb_session, interpreters, launcher, mini_debug, samples
-from tests.support.documents import unexplained
+from tests.support.documents import left_out, unexplained
 from tests.support.samples import Sample
 from tests.support.without_gdb import CASES as ASLEEP
 from tests.support.without_gdb import (
@@ -63,8 +61,6 @@ CRASHES = {"wild": "3.11", "fatal": "3.11", "terminate": "3.11", "underflow": "3
            "no-gil": "3.13", "released": "3.13", "handle": "3.11", "race": "3.13t"}
 #: Cases of which GDB writes the core, of the running program.
 OF_GCORE = ("abba-stripped", "rapids-3.13", "pylocks", "inlined")
-#: The code of a signal that kill(2) sent. Source: Linux 6.1 include/uapi/asm-generic/siginfo.h.
-_SI_USER = 0
 
 
 @dataclass(frozen=True)
@@ -74,7 +70,7 @@ class Both:
     name: str
     by_gdb: Json
     direct: Json
-    left_out: list[str]
+    left_out: set[str]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -98,14 +94,14 @@ def both(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 def read_both(name: str, core: Path) -> Both:
     seen = take_snapshot(Target(core=core), Options(gdb=gdb_session.executable(), timeout=gdb_session.TIMEOUT))
     assert seen.document is not None, seen.problem
-    answer = read_directly(core)
-    return Both(name, seen.document, json.loads("".join(answer["document"])), answer["left_out"])
+    direct = json.loads("".join(read_directly(core)["document"]))
+    return Both(name, seen.document, direct, left_out(direct))
 
 
-def read_directly(core: Path, may_defer: bool = False) -> Json:
+def read_directly(core: Path) -> Json:
     with prepare_core(core, None, None, (), Limit(60)) as prepared:
         assert prepared.core is not None
-        request = Request(prepared.executable, prepared.places, may_defer, False, "full", False, None, True)
+        request = Request(prepared.executable, prepared.places, False, "full", False, None, True)
         return answer_request(request, prepared.core)
 
 
@@ -155,12 +151,14 @@ def test_report_without_gdb_has_the_verdict(hang: Path, path_without_gdb: str) -
         assert (done.status, document["verdict"]["kind"]) == (1, "deadlock")
 
 
-def test_core_is_read_without_gdb_where_gdb_adds_nothing(hang: Path, tmp_path: Path) -> None:
-    """A GDB that must not run stands in for GDB."""
+def test_gdb_runs_only_if_it_is_named(hang: Path, tmp_path: Path) -> None:
+    """A GDB that must not run stands in for GDB; $GDBEXT_GDB only says which one it is."""
     marker, gdb = tmp_path / "ran", tmp_path / "gdb"
     gdb.write_text(f"#!/bin/sh\ntouch {marker}\nexec {shutil.which(gdb_session.executable())} \"$@\"\n")
     gdb.chmod(0o755)
-    assert run("report", hang, "--json", PATH=f"{tmp_path}:{os.environ['PATH']}", GDBEXT_GDB="").status == 1
+    for variable in ("", str(gdb)):
+        done = run("report", hang, "--json", PATH=f"{tmp_path}:{os.environ['PATH']}", GDBEXT_GDB=variable)
+        assert done.status == 1
     assert not marker.exists()
     assert launcher.launch("report", hang, "--json", gdb=gdb).status == 1
     assert marker.exists()
@@ -181,9 +179,8 @@ def test_target_with_debug_information_is_read_without_gdb(tmp_path: Path) -> No
         assert any(frame["file"] and frame["file"].endswith("abba.c") and frame["line"] for frame in frames)
         assert document["verdict"]["kind"] == "deadlock"
     assert live["problems"] == core["problems"] == []
-    # the variables of a thread that happened to get the signal
     assert killed["crash"]["fault"]["kind"] == "sent"
-    assert [problem["why_code"]["arguments"]["lacks"] for problem in killed["problems"]] == [["variables"]]
+    assert left_out(killed) == {"variables"}
 
 
 @pytest.mark.parametrize("by", ["build id", "debug link"])
@@ -218,18 +215,6 @@ def test_debug_file_in_the_sysroot_is_used(by: str, tmp_path: Path) -> None:
     assert has_lines()
 
 
-def test_core_of_a_process_that_killed_itself_is_left_to_gdb(tmp_path: Path) -> None:
-    """Its own code decided to end, so the variables of that code may explain why."""
-    with samples.abba("mutex", tmp_path) as sample:
-        core = cores.kernel_core(sample)
-    assert "document" in read_directly(core, may_defer=True)
-    by_us, by_itself = (struct.pack("<iii4xI", signal.SIGABRT, 0, _SI_USER, pid) for pid in (os.getpid(), sample.pid))
-    contents = core.read_bytes()
-    assert by_us in contents
-    core.write_bytes(contents.replace(by_us, by_itself))
-    assert read_directly(core, may_defer=True) == {"left_out": ["variables"]}
-
-
 @pytest.mark.parametrize("story", CRASHES)
 def test_crash_is_that_of_gdb(story: str, tmp_path: Path) -> None:
     """Without symbols, GDB knows nothing of it that we do not."""
@@ -240,16 +225,21 @@ def test_crash_is_that_of_gdb(story: str, tmp_path: Path) -> None:
     assert unexplained(story, both.by_gdb, both.direct, both.left_out) == []
 
 
-def test_crash_in_a_program_with_debug_information_is_read_by_gdb(tmp_path: Path) -> None:
+def test_variables_of_native_functions_come_by_gdb(tmp_path: Path) -> None:
     with crashes.crash("null-read", "3.11", "kernel-core", tmp_path / "crash") as crash:
         core = Path(shutil.copy(crash.gdb_args[-1], tmp_path / "core"))
-    by_gdb, without = run("report", core, "--json"), run("report", core, "--json", "--no-gdb")
+    by_gdb, without = launcher.launch("report", core, "--json"), run("report", core, "--json")
     assert (by_gdb.status, without.status) == (1, 1)
     crashed, partly = by_gdb.document()["crash"], without.document()["crash"]
     assert (crashed["fault"], crashed["thread"]) == (partly["fault"], partly["thread"])
-    assert any(frame["line"] for frame in crashed["stack"] if frame["language"] == "native")
-    text = run("report", core, "--no-gdb").stdout
-    assert text.count("this report was made without GDB, which would add variables of native functions") == 1
+    native, directly = ([frame for frame in stack["stack"] if frame["language"] == "native"]
+                        for stack in (crashed, partly))
+    assert any(frame["line"] and frame["locals"] for frame in native)
+    assert any(frame["line"] for frame in directly)
+    assert not any(frame["locals"] for frame in directly)
+    text = run("report", core).stdout
+    assert text.count("\nLeft out: variables of native functions (shown by `gdbext report CORE --gdb gdb` and "
+                      "`gdbext attach CORE`)") == 1
 
 
 def test_triage_without_gdb_groups_cores(hang: Path, tmp_path: Path) -> None:

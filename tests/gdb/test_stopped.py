@@ -210,7 +210,7 @@ def test_process_with_a_thread_that_no_debugger_can_stop_is_read_without_gdb(tmp
     assert "WAITS FOR CHILD PROCESSES" in ran.stdout
 
 
-def test_process_that_gdb_cannot_attach_to_in_time_is_read_without_gdb() -> None:
+def test_process_that_gdb_cannot_attach_to_in_time_is_one_line() -> None:
     """GDB reads the list of its JIT interface while it attaches, and looks for no signal meanwhile."""
     program = samples.compiled("jit_list", "jit_list.c", ("-O1", "-Wall", "-Wextra"), strip=False)
     with subprocess.Popen([program], stdout=subprocess.PIPE, text=True) as process:
@@ -220,10 +220,14 @@ def test_process_that_gdb_cannot_attach_to_in_time_is_read_without_gdb() -> None
             wait_until(lambda: thread_state(process.pid) == "S", "the program to wait")
             ran = report(process.pid, "--max-pause", "2")
             assert process.poll() is None
+            wait_until(lambda: thread_state(process.pid) == "S", "the program to wait again")
+            directly = report(process.pid, "--no-gdb")
         finally:
             process.kill()
-    assert ran.status == 0
-    assert f"GDB was not used: it did not attach to process {process.pid} within 2 s\n" in ran.stderr
+    assert directly.status == 0
+    assert (ran.status, ran.stdout) == (3, "")
+    why = f"GDB did not attach to process {process.pid} within 2 s; see it without GDB: leave out --gdb"
+    assert f"gdbext report: {why}\n" in ran.stderr
     paused = re.search(r"was paused for ([0-9.]+) s", ran.stderr)
     assert paused is not None
     assert 2 <= float(paused[1]) < 6

@@ -119,29 +119,6 @@ def test_page_has_every_core(triaged: Cores) -> None:
     assert all(name in page for name in ("crash2", "two.log", "truncated", "rwlock"))
 
 
-def test_gdb_reads_one_crash_of_each_class(triaged: Cores, tmp_path: Path) -> None:
-    """Classes do not depend on native variables: one GDB is enough, and none where nobody sees them."""
-    starts = tmp_path / "starts"
-    counting = tmp_path / "gdb"
-    counting.write_text(f"#!/bin/sh\necho start >> {starts}\nexec {gdb_session.executable()} \"$@\"\n")
-    counting.chmod(0o755)
-    chosen = [triaged.folder / name for name in ("one", "two.log", "crash1", "crash2")]
-
-    def triage(*options: str) -> str:
-        starts.write_text("")
-        return subprocess.run([sys.executable, "-m", "gdbext", "triage", *map(str, chosen), *options], text=True,
-                              env={**environment(tmp_path), "GDBEXT_GDB": str(counting)}, capture_output=True,
-                              timeout=patience(120), check=False).stdout
-
-    classes = {each["kind"]: each for each in checked(triage("--json"))["classes"]}
-    assert starts.read_text() == "start\n"
-    assert {kind: each["count"] for kind, each in classes.items()} == {"deadlock": 2, "crash": 2}
-    native = [frame for frame in classes["crash"]["document"]["crash"]["stack"] if frame["language"] != "python"]
-    assert any(frame.get("locals") for frame in native)
-    assert "SIGSEGV, null-" in triage()
-    assert not starts.read_text()
-
-
 def test_interrupted_run_reports_what_was_read(triaged: Cores, tmp_path: Path) -> None:
     argv = command("triage", *[triaged.folder / name for name in ("one", "truncated", "three", "two.log", "core")],
                    "--jobs", "1", "--json")

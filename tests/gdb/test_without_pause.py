@@ -14,10 +14,9 @@ import pytest
 
 from gdbext.direct.one_snapshot import Request, answer_request
 from gdbext.direct.tasks import read_tasks
-from gdbext.launcher.snapshots import snapshot
 from gdbext.launcher.snapshots.snapshot import Options, Target, take_snapshot
-from tests.support import gdb_session, samples
-from tests.support.documents import unexplained
+from tests.support import gdb_session
+from tests.support.documents import left_out, unexplained
 from tests.support.interpreters import CHECKOUT
 from tests.support.without_gdb import CASES, Json, assert_nothing_added, python_states, stacks, without_debug_files
 
@@ -29,7 +28,7 @@ class Both:
     name: str
     by_gdb: Json
     direct: Json
-    left_out: list[str]
+    left_out: set[str]
     runs: dict[int, int]
 
 
@@ -44,13 +43,13 @@ def both(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     with CASES[request.param](tmp_path_factory.mktemp("process")) as sample:
         sample.wait_until_final()
         before = read_tasks(sample.pid)
-        answer = read_directly(sample.pid)
+        direct = json.loads("".join(read_directly(sample.pid)["document"]))
         after = read_tasks(sample.pid)
         sample.wait_until_final()
         seen = take_snapshot(Target(pid=sample.pid), Options(gdb=gdb_session.executable(), timeout=gdb_session.TIMEOUT))
         assert seen.document is not None, seen.problem
     runs = {tid: (after[tid].runs or 0) - (before[tid].runs or 0) for tid in before}
-    return Both(request.param, seen.document, json.loads("".join(answer["document"])), answer["left_out"], runs)
+    return Both(request.param, seen.document, direct, left_out(direct), runs)
 
 
 #: Threads that wait for one event.
@@ -68,7 +67,7 @@ event.wait()
 READING = """
 import sys
 from gdbext.direct.one_snapshot import Request, answer_request
-made = answer_request(Request(None, {}, False, False, "full", False, None, True, int(sys.argv[1])), "")
+made = answer_request(Request(None, {}, False, "full", False, None, True, int(sys.argv[1])), "")
 with open(sys.argv[2], "w") as file:
     file.writelines(made["document"])
 with open("/proc/self/status") as status:
@@ -93,7 +92,7 @@ def test_memory_of_a_report_is_linear_in_the_threads(tmp_path: Path) -> None:
 
 
 def read_directly(pid: int, may_stop: bool = True) -> Json:
-    return answer_request(Request(None, {}, False, False, "full", False, None, True, pid, may_stop), "")
+    return answer_request(Request(None, {}, False, "full", False, None, True, pid, may_stop), "")
 
 
 def test_document_is_that_of_gdb(both: Both) -> None:
@@ -118,14 +117,3 @@ def test_process_that_sleeps_does_not_run(both: Both) -> None:
              if (thread["waits"] or {}).get("lock", "").startswith("gil:")}
     if both.direct["target"]["paused"] == 0:
         assert {tid: runs for tid, runs in both.runs.items() if runs and tid not in waits} == {}
-
-
-def test_short_stop_before_gdb_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Threads that run are stopped for a moment before it is known that GDB is needed."""
-    monkeypatch.setattr(snapshot, "read_without_gdb", lambda *request: {"left_out": ["lines"], "paused": 100.5})
-    with samples.abba("mutex", tmp_path) as sample:
-        seen = take_snapshot(Target(pid=sample.pid), Options(timeout=gdb_session.TIMEOUT))
-    assert seen.document is not None, seen.problem
-    assert 101 > seen.document["target"]["paused"] > 100.5
-    assert seen.stopped is not None
-    assert 101 > seen.stopped > 100.5

@@ -31,7 +31,7 @@ def as_json(report: Report, parts: Collection[str] = PARTS) -> str:
     return json_line(document(report, parts))[:-1]
 
 
-#: What is left out if a whole stack is missing, or what code proves; the launcher then asks GDB.
+#: What is left out if a whole stack is missing, or what code proves.
 _NEEDS_GDB = frozenset(("frames", "instructions"))
 #: Members of native frames that only GDB knows.
 _ONLY_GDB = ("locals",)
@@ -66,10 +66,16 @@ def differences(by_gdb: Json, direct: Json, path: str = "") -> Iterator[str]:
         yield f"{path}: {by_gdb!r:.200} | {direct!r:.200}"
 
 
+def left_out(document: Json) -> set[str]:
+    """What a report without GDB leaves out, by the line that says so."""
+    codes = [each.get("why_code") or {} for each in document["problems"]]
+    return {what for code in codes if code.get("code") == "made-without-gdb" for what in code["arguments"]["lacks"]}
+
+
 def unexplained(program: str, by_gdb: Json, direct: Json, left_out: Collection[str]) -> list[str]:
     """The differences of two documents of one program that no row of `EXPLAINED` explains.
 
-    :param left_out: what the second one leaves out; if the launcher would ask GDB for that, nothing is compared.
+    :param left_out: what the second one leaves out; if that matters to holders or stacks, nothing is compared.
     """
     if not _NEEDS_GDB.isdisjoint(left_out):
         return []

@@ -29,8 +29,8 @@ from gdbext.launcher.snapshots.answers import parse_answer
 from gdbext.launcher.snapshots.containers import prepare_process
 from gdbext.launcher.snapshots.cores import prepare_core
 from gdbext.launcher.snapshots.direct import read_without_gdb
-from gdbext.launcher.snapshots.finding import find_gdb, names_gdb, probe
-from gdbext.launcher.snapshots.limit import Limit, TooSlow
+from gdbext.launcher.snapshots.finding import find_gdb, probe
+from gdbext.launcher.snapshots.limit import Limit
 from gdbext.launcher.snapshots.preparation import Preparation
 from gdbext.launcher.snapshots.programs import HOME, environment
 from gdbext.launcher.snapshots.rights import core_is_anothers, process_is_anothers, why_not_attached, why_not_traced
@@ -73,10 +73,6 @@ _START = ("python import sys; sys.path.insert(0, {home!r}); import gdbext; sys.p
 _NOT_PERMITTED = re.compile(r"Operation not permitted|Permission denied")
 
 
-class Hangs(Unreadable):
-    """GDB did not attach within the longest pause of a process."""
-
-
 @record
 class Target:
     """A process by its PID, or a core with its executable if that is known."""
@@ -95,16 +91,14 @@ class Target:
 class Options:
     """How to take a snapshot, and how its text looks.
 
-    `gdb` is a file or a name on ``$PATH``; `timeout` is in seconds. `sysroot` is the folder that holds the target's
-    files under their own paths, `search` are folders that may hold them anywhere. With `debuginfod` GDB asks servers
-    for symbols. `each` shows each thread by itself, `stacks` is ``full``, ``top`` or ``none``, `width` is the columns
-    of a line. With `object_names` an object that has a lock is named by the value of an attribute. Without
-    `values_of_others` these values and those of variables are left out if the target belongs to another user. With
-    `without_gdb`
-    processes and cores are read without GDB; if that is so, `may_stop` says whether threads of a process may be stopped
-    for a moment. A process is paused for at most `max_pause` seconds. With `native_variables` GDB reads a crash of a
-    program with debug information again, because only GDB reads the variables of native frames. With `text_only` the
-    snapshot has neither a document nor a graph.
+    `gdb` is the GDB that takes the snapshot, a file or a name on ``$PATH``; None: gdbext reads the target itself.
+    `timeout` is in seconds. `sysroot` is the folder that holds the target's files under their own paths, `search` are
+    folders that may hold them anywhere. With `debuginfod` GDB takes the snapshot, and asks servers for symbols; no GDB
+    does with `without_gdb`. `each` shows each thread by itself, `stacks` is ``full``, ``top`` or ``none``, `width` is
+    the columns of a line. With `object_names` an object that has a lock is named by the value of an attribute. Without
+    `values_of_others` these values and those of variables are left out if the target belongs to another user.
+    `may_stop` says whether, without GDB, threads of a process may be stopped for a moment. A process is paused for at
+    most `max_pause` seconds. With `text_only` the snapshot has neither a document nor a graph.
     """
 
     gdb: str | None = None
@@ -118,11 +112,15 @@ class Options:
     width: int | None = None
     object_names: bool = True
     values_of_others: bool = False
-    native_variables: bool = True
     without_gdb: bool = False
     may_stop: bool = True
     max_pause: float = 10.0
     text_only: bool = False
+
+    @property
+    def by_gdb(self) -> bool:
+        """Whether GDB takes the snapshot: only if the user names one, or wants symbols from servers."""
+        return not self.without_gdb and (self.gdb is not None or self.debuginfod)
 
 
 @record
@@ -188,7 +186,7 @@ def take_snapshot(target: Target, options: Options) -> Snapshot:
     limit = Limit(options.timeout)
     run = _Run(limit)
     try:
-        gdb = _find_gdb(options)
+        gdb = find_gdb(options.gdb) if options.by_gdb else None
         with prepared(target, options, limit) as preparation:
             run.notes = preparation.notes
             answer = _answer(run, gdb, target, options, preparation)
@@ -208,68 +206,28 @@ def take_snapshot(target: Target, options: Options) -> Snapshot:
                 tuple([(file, line, text) for file, line, text in answer["source"]]), tuple(answer["source_notes"]))
 
 
-def _find_gdb(options: Options) -> str | None:
-    """The GDB that may take the snapshot; None if the target is to be read without GDB.
-
-    :raises NoGdb: there is no GDB, and the user names one.
-    """
-    if options.without_gdb:
-        return None
-    try:
-        return find_gdb(options.gdb)
-    except NoGdb:
-        if names_gdb(options.gdb):
-            raise
-        return None
-
-
 def _answer(run: _Run, gdb: str | None, target: Target, options: Options,
             preparation: Preparation) -> Mapping[str, Any]:
-    """Take the snapshot by GDB or without it, and return the answer.
-
-    A target is read without GDB first if the user has not named a GDB. GDB reads it again if it can add something.
+    """Take the snapshot, by GDB if there is one, and return the answer.
 
     :raises GdbextError: there is no answer.
     """
     if gdb is None:
-        return _read_without_gdb(target, options, preparation, run.limit, False)
+        return _read_without_gdb(target, options, preparation, run.limit)
     why = why_not_attached(target.pid) if target.pid is not None else None
     if why is not None:
-        answer = _read_without_gdb(target, options, preparation, run.limit, False)
-        if options.gdb is not None or options.debuginfod or answer["left_out"]:
-            run.notes = (*run.notes, f"GDB was not used: {why}")
-        return answer
-    is_wanted = options.gdb is not None or options.debuginfod
-    if not is_wanted:
-        try:
-            answer = _read_without_gdb(target, options, preparation, run.limit, True)
-            if "outcome" in answer:
-                return answer
-            run.paused_before = answer.get("paused") or 0.0
-        except TooSlow:
-            raise
-        except Unreadable:  # GDB may have more luck, or a better explanation
-            pass
-    try:
-        return run.answer(gdb, target, options, preparation)
-    except NoGdb:  # it has no Python
-        if is_wanted:
-            raise
-    except Hangs as error:
-        run.notes = (*run.notes, f"GDB was not used: {error}")
-    answer = _read_without_gdb(target, options, preparation, run.limit, False)
-    paused = run.stopped or run.paused_before
-    return {**answer, "paused": paused + (answer.get("paused") or 0.0)} if paused else answer
+        run.notes = (*run.notes, f"GDB was not used: {why}")
+        return _read_without_gdb(target, options, preparation, run.limit)
+    return run.answer(gdb, target, options, preparation)
 
 
-def _read_without_gdb(target: Target, options: Options, preparation: Preparation, limit: Limit,
-                      may_defer: bool) -> Mapping[str, Any]:
+def _read_without_gdb(target: Target, options: Options, preparation: Preparation, limit: Limit) -> Mapping[str, Any]:
     answer = read_without_gdb(target.name, {
         "pid": target.pid, "may_stop": options.may_stop, "executable": preparation.executable,
-        "places": dict(preparation.places), "may_defer": may_defer, "each": options.each, "stacks": options.stacks,
+        "places": dict(preparation.places), "each": options.each, "stacks": options.stacks,
         "colour": options.colour, "width": options.width, **_values(options, preparation),
         "seconds": limit.left * _READING, "max_pause": options.max_pause,
-        "dispensable": () if options.native_variables else ("variables",), "text_only": options.text_only,
+        "text_only": options.text_only,
         "sysroot": os.path.realpath(options.sysroot) if options.sysroot is not None else None},
         preparation.descriptors[0] if target.core is not None else None, limit)
     if "denied" in answer and target.pid is not None:
@@ -321,9 +279,8 @@ class _Run:
 
     def __init__(self, limit: Limit) -> None:
         self.limit = limit
-        #: How long the process was paused, in seconds, and how long of that before GDB starts.
+        #: How long the process was paused, in seconds.
         self.stopped: float | None = None
-        self.paused_before = 0.0
         self.notes: tuple[str, ...] = ()
 
     def answer(self, gdb: str, target: Target, options: Options, preparation: Preparation) -> Mapping[str, Any]:
@@ -340,7 +297,7 @@ class _Run:
                 "parent": os.getpid(), "pid": target.pid, "core": preparation.core,
                 "executable": preparation.executable, "settings": settings(options, preparation),
                 "each": options.each, "stacks": options.stacks, "colour": options.colour, "width": options.width,
-                "paused_before": self.paused_before, **_values(options, preparation),
+                "paused_before": 0.0, **_values(options, preparation),
                 "max_pause": max_pause,
                 "seconds": self.limit.left * _READING, "text_only": options.text_only,
             }).encode())
@@ -393,7 +350,7 @@ class _Run:
                 os.kill(pid, signal.SIGCONT)
             except OSError:  # it has ended
                 pass
-        self.stopped = lines.get("detached", time.monotonic()) - lines["attached"] + self.paused_before
+        self.stopped = lines.get("detached", time.monotonic()) - lines["attached"]
 
     def _result(self, gdb: str, target: Target, lines: Mapping[str, Any], said: str | None,
                 hung: float | None) -> Mapping[str, Any]:
@@ -407,7 +364,8 @@ class _Run:
         if "problem" in lines:
             raise Unreadable(lines["problem"], lines["hint"])
         if hung is not None:
-            raise Hangs(f"it did not attach to {target.name} within {hung:.3g} s", "see it without GDB: --no-gdb")
+            raise Unreadable(f"GDB did not attach to {target.name} within {hung:.3g} s",
+                             "see it without GDB: leave out --gdb")
         probe(gdb).check()  # most likely GDB has no Python
         last = last_line(said)
         raise Unreadable(f"GDB ended without an answer{': ' if last else ''}{last}",

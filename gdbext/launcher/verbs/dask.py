@@ -24,7 +24,7 @@ from typing import Any
 
 from gdbext.errors import BadDocument, GdbextError, MissingLibrary
 from gdbext.launcher.cli import (
-    add_gdb,
+    add_by_gdb,
     add_object_names,
     add_output,
     add_timeout,
@@ -51,9 +51,8 @@ NAME = "dask"
 HELP = "why a Dask cluster hangs: every worker, the scheduler and the client"
 DESCRIPTION = """Takes snapshots of the scheduler of a Dask cluster, of its workers, through their nannies,
 and of clients on this machine or on the scheduler's. Processes in which the same
-happened are shown together, deadlocks first. Each is paused during its snapshot. The
-machines of the workers need gdbext and GDB; this machine needs Dask:
-pip install 'gdbext[dask]'."""
+happened are shown together, deadlocks first. The machines of the workers need gdbext;
+this machine needs Dask: pip install 'gdbext[dask]'."""
 EXAMPLES = """examples:
   gdbext dask tcp://scheduler:8786
   gdbext dask tcp://scheduler:8786 --client 4711    the client is process 4711
@@ -63,7 +62,7 @@ EXAMPLES = """examples:
 
 exit status: 0 nothing wrong found, 1 a deadlock or another state that does not end by
 itself, 2 bad usage or no Dask here, 3 a process could not be read, 4 a machine lacks
-GDB or its Python, 5 a hang that may end when something outside of the process happens;
+the GDB of --gdb or its Python, 5 a hang that may end when something outside of the process happens;
 of several processes, the first of 1, 5, 4, 3, 0 that occurs"""
 
 #: The default of ``--jobs``.
@@ -76,7 +75,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--client", metavar="PID", type=pid, help="the client is this process on this machine")
     add_output(parser, SCHEMA)
     group = parser.add_argument_group("snapshot options")
-    add_gdb(group, " on every machine")
+    add_by_gdb(group, " of every machine")
     group.add_argument("--package", metavar="DIR", help="a folder that contains the package gdbext on every machine, "
                        "if Python does not find it")
     group.add_argument("--jobs", metavar="N", type=number, default=_JOBS,

@@ -66,8 +66,8 @@ def run(options: argparse.Namespace) -> int:
         findings = [*check_gdb(options.gdb)]
     except NoGdb as error:
         findings, status = [Finding(_BAD, str(error), error.hint),
-                            Finding(_NOTE, "cores are read without GDB; GDB adds live processes, source lines and "
-                                    "variables of native functions, and what rests on machine code")], NO_GDB
+                            Finding(_NOTE, "processes and cores are read without GDB; it adds commands for a session, "
+                                    "and variables of native functions")], NO_GDB
     findings += [*check_processor(), *check_rights(), *check_cores()]
     for finding in findings:
         write_line(f"{finding.state:<8} {finding.what}")

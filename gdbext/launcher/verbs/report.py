@@ -32,8 +32,8 @@ HELP = "why a process hangs, or why a core crashed"
 DESCRIPTION = """\
 Shows the verdict: why a process hangs, or why a core crashed. Then every thread with
 its Python and native stack, the locks that it holds, and the lock that it waits for.
-GDB pauses a process during the snapshot; the report says for how long. With --no-gdb
-only threads that run are stopped, for a moment, and none with --no-stop."""
+A process is not paused: only threads that run are stopped, for a moment, and none with
+--no-stop. With --gdb it is paused during the snapshot; the report says for how long."""
 EXAMPLES = """\
 examples:
   gdbext report 4711

@@ -17,22 +17,17 @@ from gdbext.launcher.cli import add_output, add_snapshot_options, number, parse_
 from gdbext.launcher.output import say, write, write_file
 from gdbext.launcher.pager import write_report
 from gdbext.launcher.snapshots import classes
-from gdbext.launcher.snapshots.classes import Class, Failure, Grouping, Json, Signature, Triage
+from gdbext.launcher.snapshots.classes import Failure, Grouping, Signature, Triage
 from gdbext.launcher.snapshots.cores import is_core
 from gdbext.launcher.snapshots.pool import processors, run_all
 from gdbext.launcher.snapshots.progress import Progress
 from gdbext.launcher.snapshots.snapshot import Options, Snapshot, Target, end_running, take_snapshot
 from gdbext.launcher.status import NO_GDB, NoGdb, Unreadable
-from gdbext.model import Report
-from gdbext.narrate.classes import CRASH
 from gdbext.render.escape import json_line, printable
 from gdbext.render.style import Style
 
 if TYPE_CHECKING:
     from gdbext.launcher.verbs.dask import RemoteSnapshots
-
-#: For how many classes GDB reads native variables.
-_MOST_AGAIN = 20
 
 NAME = "triage"
 HELP = "many cores or processes, grouped by what happened"
@@ -65,8 +60,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_snapshot_options(parser, without_gdb=True)
     group = parser.add_argument_group("where snapshots are taken")
     group.add_argument("--dask", metavar="ADDRESS",
-                       help="let the workers of the Dask cluster with this scheduler read the cores. They need gdbext "
-                       "and GDB, and the cores and folders of --search under the same paths. This machine needs Dask: "
+                       help="let the workers of the Dask cluster with this scheduler read the cores. They need "
+                       "gdbext, and the cores and folders of --search under the same paths. This machine needs Dask: "
                        "pip install 'gdbext[dask]'")
     group.add_argument("--package", metavar="DIR", help="with --dask: a folder that contains the package gdbext on "
                        "the machines of the workers, if Python does not find it")
@@ -84,7 +79,7 @@ def run(options: argparse.Namespace) -> int:
         raise Unreadable(f"no core was found in {', '.join(map(printable, options.targets))}",
                          "name folders that have some, or the cores themselves")
     # only the documents are used, and classes do not depend on values
-    how = replace(parse_options(options), stacks="none", colour=False, native_variables=False)
+    how = replace(parse_options(options), stacks="none", colour=False)
     if options.dask is None:
         return _report(targets, how, options, None)
     from gdbext.launcher.verbs.dask import remote_snapshots
@@ -101,8 +96,6 @@ def _report(targets: Sequence[Target], how: Options, options: argparse.Namespace
     try:
         read.take(targets, how, jobs, remote)
         found = read.grouped()
-        if (options.json or options.html is not None) and not how.without_gdb:
-            found = with_native_variables(found, replace(how, native_variables=True), jobs, remote)
     except KeyboardInterrupt:
         if read.count:
             say(f"gdbext triage: interrupted; {read.count:,} of {len(targets):,} were read")
@@ -189,38 +182,6 @@ class Collected:
 def _taking(remote: RemoteSnapshots | None) -> tuple[Callable[[Target, Options], Snapshot], Callable[[], None]]:
     """The functions that take a snapshot, and that end those of other threads."""
     return (take_snapshot, end_running) if remote is None else (remote.take_snapshot, remote.end)
-
-
-def with_native_variables(found: Triage, options: Options, jobs: int,
-                          remote: RemoteSnapshots | None = None) -> Triage:
-    """Let GDB read the representatives of crashes again that lack native variables: those of the largest classes.
-
-    :param remote: takes the snapshots in place of this machine.
-    """
-    lacking = [each for each in found.classes if each.kind == CRASH and _lacks_variables(each.report)][:_MOST_AGAIN]
-    documents: dict[str, Json] = {}
-
-    take, end = _taking(remote)
-
-    def work(each: Class) -> Snapshot:
-        return take(Target(core=Path(each.representative)), options)
-
-    def done(each: Class, seen: Snapshot) -> None:
-        # the report by GDB has more evidence, but the class is that of the first report
-        if seen.document is not None and seen.report is not None and classes.signature(seen.report).key == each.key:
-            documents[each.key] = seen.document
-
-    run_all(lacking, jobs, work, done, end=end)
-    return replace(found, classes=tuple([replace(each, document=documents.get(each.key, each.document))
-                                         for each in found.classes]))
-
-
-def _lacks_variables(report: Report | None) -> bool:
-    if report is None:
-        return False
-    lacks = [dict(problem.why.arguments).get("lacks") for problem in report.problems
-             if problem.why.code == "made-without-gdb"]
-    return any(isinstance(each, tuple) and "variables" in each for each in lacks)
 
 
 # -- finding cores -------------------------------------------------------------------------------------------

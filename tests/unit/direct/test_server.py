@@ -11,20 +11,18 @@ from typing import Any
 
 import pytest
 
-from gdbext.direct import one_snapshot
-from gdbext.inferior.budget import Budget
 from gdbext.launcher.snapshots import server
 from gdbext.launcher.snapshots.direct import read_without_gdb
 from gdbext.launcher.snapshots.limit import Limit
 from gdbext.launcher.snapshots.server import end_server
 from gdbext.launcher.snapshots.snapshot import Options, Target, end_running, take_snapshot
 from gdbext.launcher.status import NO_ANSWER, NO_GDB, Unreadable
-from gdbext.model.reasons import because
 from tests.support import fake_core
+from tests.support.documents import left_out
 from tests.support.fake_core import NT_PRSTATUS, R, W, note, state
 
-REQUEST: dict[str, Any] = {"executable": None, "places": {}, "may_defer": False, "each": False, "stacks": "full",
-                           "colour": False, "width": None, "object_names": True}
+REQUEST: dict[str, Any] = {"executable": None, "places": {}, "each": False, "stacks": "full", "colour": False,
+                           "width": None, "object_names": True}
 
 
 @pytest.fixture(autouse=True)
@@ -53,24 +51,11 @@ def test_one_process_answers_many_requests(core: Path) -> None:
     assert server._server is not None
 
 
-def test_what_gdb_would_add_is_one_line_of_the_report_or_the_whole_answer(core: Path) -> None:
+def test_what_is_left_out_is_one_line_of_the_report_with_the_command_that_shows_it(core: Path) -> None:
     answer = read(core)
-    assert answer["left_out"] == ["frames"]
-    assert answer["text"].count("this report was made without GDB, which would add the callers of frames") == 1
-    assert read(core, may_defer=True) == {"left_out": ["frames"]}
-
-
-def test_report_of_what_was_read_in_time_is_not_left_to_gdb(core: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """GDB, which is slower, would take the same time again and read less."""
-    class SpentAtTheEnd(Budget):
-        def __exit__(self, *error: object) -> None:
-            super().__exit__(*error)
-            self.spent = because("budget-of-time", seconds="15")
-
-    monkeypatch.setattr(one_snapshot, "Budget", SpentAtTheEnd)
-    answer = one_snapshot.answer_request(one_snapshot.Request(**{**REQUEST, "may_defer": True}), str(core))
-    assert answer["left_out"] == ["frames"]
-    assert "Thread 1 (LWP 77)" in answer["text"]
+    assert left_out(json.loads(answer["document"])) == {"frames"}
+    assert answer["text"].count("\nLeft out: the callers of frames without a frame description (shown by `gdbext "
+                                "report CORE --gdb gdb` and `gdbext attach CORE`)\n") == 1
 
 
 def test_bad_core_is_one_line_and_the_next_core_is_read(core: Path, tmp_path: Path) -> None:

@@ -133,7 +133,7 @@ def test_doctor_says_what_is_possible_without_gdb(monkeypatch: pytest.MonkeyPatc
     first, remedy, note, *_ = capsys.readouterr().out.splitlines()
     assert "there is no gdb on $PATH" in first
     assert "apt install gdb" in remedy
-    assert note.split(maxsplit=1)[1].startswith("cores are read without GDB; GDB adds live processes")
+    assert note.split(maxsplit=1)[1].startswith("processes and cores are read without GDB; it adds")
 
 
 def test_doctor_names_the_missing_capability_in_a_container(monkeypatch: pytest.MonkeyPatch) -> None:
