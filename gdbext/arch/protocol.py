@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Literal, Protocol, Union
 
 from gdbext.errors import GdbextError
-from gdbext.inferior.asleep import SystemCall
+from gdbext.inferior.proc.threads import SystemCall
 from gdbext.inferior.protocol import Memory, Module, SignalInfo
 from gdbext.record import record
 

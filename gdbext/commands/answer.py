@@ -13,8 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TextIO
 
 from gdbext.errors import GdbextError
-from gdbext.inferior.living_task import living_task
-from gdbext.inferior.proc_files import start_of
+from gdbext.inferior.proc.status import living_task, start_of, status_fields
 from gdbext.model import Report
 from gdbext.model.reasons import because
 from gdbext.narrate.reasons import explain
@@ -151,18 +150,13 @@ def _user_of_process(pid: int) -> User | None:
 
     For a set-user-ID program this is the user who started it. Source: Linux 6.1 Documentation/filesystems/proc.rst.
     """
-    fields: dict[str, tuple[int, ...]] = {}
+    fields = status_fields(pid)
     try:
-        with open(f"/proc/{pid}/status", encoding="ascii", errors="replace") as file:
-            for line in file:
-                name, _, value = line.partition(":")
-                if name in ("Uid", "Gid", "Groups"):
-                    fields[name] = tuple(map(int, value.split()))
-        users = fields["Uid"]
+        users, groups, more = (tuple(map(int, fields[name].split())) for name in ("Uid", "Gid", "Groups"))
         if users[0] == 0 or set(users) == {os.geteuid()}:
             return None
-        return User(users[0], fields["Gid"][0], fields["Groups"])
-    except (OSError, ValueError, LookupError):
+        return User(users[0], groups[0], more)
+    except (ValueError, LookupError):
         return EVERYBODY
 
 

@@ -9,8 +9,8 @@ import gdb
 
 from gdbext import arch
 from gdbext.errors import GdbextError
-from gdbext.inferior.asleep import Sleep, read_asleep
-from gdbext.inferior.stopped import read_stopped
+from gdbext.inferior.proc.stopped import read_stopped
+from gdbext.inferior.proc.threads import Sleep, read_asleep
 from gdbext.model import Stopped
 from gdbext.record import record
 from gdbext.threads.cut_short import CALLS

@@ -19,7 +19,7 @@ from gdbext.debugger.console import TARGET_FILES, execute, quoted, sysroot
 from gdbext.debugger.lazy import LazySymbols
 from gdbext.debugger.preview import Preview
 from gdbext.elf.link_map import LinkedFile
-from gdbext.inferior.proc import Proc
+from gdbext.inferior.proc.process import Proc
 
 #: After so many seconds no further library or function is begun.
 _SECONDS = 1.0

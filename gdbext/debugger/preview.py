@@ -14,8 +14,8 @@ from collections import Counter
 from gdbext.elf.headers import iter_entries
 from gdbext.elf.link_map import TAG_AND_VALUE, LinkedFile, linked_files
 from gdbext.inferior.address_space import AddressSpace, Region
-from gdbext.inferior.asleep import parse_system_call
-from gdbext.inferior.proc import Proc
+from gdbext.inferior.proc.process import Proc
+from gdbext.inferior.proc.threads import parse_system_call
 
 #: How many threads are inspected, and how many bytes of each stack.
 _MAX_THREADS, _MAX_STACK = 64, 16 << 10

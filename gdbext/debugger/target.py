@@ -28,8 +28,8 @@ from gdbext.inferior.address_space import AddressSpace, Region
 from gdbext.inferior.budget import Budget
 from gdbext.inferior.cache import CachedMemory
 from gdbext.inferior.modules import ModuleMap
-from gdbext.inferior.open_files import OpenFiles
-from gdbext.inferior.proc import Proc
+from gdbext.inferior.proc.descriptors import OpenFiles
+from gdbext.inferior.proc.process import Proc
 from gdbext.inferior.protocol import Memory, Module, Origin, Section, SignalInfo, Symbol, ThreadRef
 from gdbext.inferior.signals import FAULT_SIGNALS
 from gdbext.layout.members import read_specs

@@ -21,7 +21,7 @@ from gdbext.elf.notes import find_build_id
 from gdbext.errors import CorruptStructure, MemoryUnreadable, NoTarget, ThreadUnavailable
 from gdbext.inferior.address_space import Region
 from gdbext.inferior.cache import CachedMemory
-from gdbext.inferior.proc import Proc
+from gdbext.inferior.proc.process import Proc
 from gdbext.inferior.protocol import Memory, Module, Origin, SignalInfo, ThreadRef
 from gdbext.inferior.signals import decode_siginfo
 from gdbext.model import TargetKind

@@ -1,13 +1,12 @@
-"""Memory of a process: read from its core and the files that it had mapped, or while it runs."""
+"""Memory of a process that is read from its core and the files that it had mapped."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 
 from gdbext.elf.core_memory import CoreMemory
 from gdbext.elf.headers import Read
-from gdbext.errors import MemoryUnreadable, NoTarget
+from gdbext.errors import MemoryUnreadable
 from gdbext.inferior.address_space import AddressSpace, Region
 
 #: The largest size of one read, in bytes.
@@ -53,39 +52,3 @@ class MemoryOfCore:
         if region is None or read is None or self._is_truncated and region.allows("w") is not False:
             return b""
         return read(region.offset + address - region.start, min(size, region.end - address))
-
-
-class ProcessMemory:
-    """The memory of a process, by /proc/PID/mem.
-
-    The file stays open, so that it never shows another process that gets the same PID.
-
-    :param root: the path of /proc.
-    :raises NoTarget: the process does not exist.
-    :raises PermissionError: we may not read its memory.
-    """
-
-    def __init__(self, pid: int, root: str = "/proc") -> None:
-        try:
-            self._file = os.open(f"{root}/{pid}/mem", os.O_RDONLY | os.O_CLOEXEC)
-        except (FileNotFoundError, ProcessLookupError):
-            raise NoTarget(f"there is no process {pid}") from None
-
-    def close(self) -> None:
-        """Close the file; then the memory can no longer be read."""
-        if self._file >= 0:
-            os.close(self._file)
-            self._file = -1
-
-    def read(self, address: int, size: int) -> bytes:
-        """Read exactly `size` bytes.
-
-        :raises MemoryUnreadable: not all of them can be read.
-        """
-        try:
-            data = os.pread(self._file, size, address) if 0 <= size <= _MOST else b""
-        except (OSError, OverflowError, ValueError):  # unmapped, or beyond the largest offset
-            data = b""
-        if len(data) != size:
-            raise MemoryUnreadable(address, size)
-        return data

@@ -22,23 +22,24 @@ from types import MappingProxyType
 
 from gdbext import arch
 from gdbext.direct.image import ImageMemory
-from gdbext.direct.memory import ProcessMemory
 from gdbext.direct.restarts import is_restarted, may_have_ended
 from gdbext.direct.source_lines import SourceLines, with_frames
 from gdbext.direct.stopping import StoppedThreads
 from gdbext.direct.symbols import LoadedFile
 from gdbext.direct.target import DirectTarget, kernel_code, loaded_file, named_modules
-from gdbext.direct.tasks import Task, listed, read_runs, read_switches, read_tasks, robust_list
 from gdbext.elf.headers import Read, read_header
 from gdbext.elf.link_map import linked_files
 from gdbext.elf.mapped import mapped_modules
 from gdbext.errors import CorruptStructure, GdbextError, NoTarget, ThreadUnavailable
 from gdbext.inferior.address_space import AddressSpace, Region
 from gdbext.inferior.cache import PAGE, CachedMemory, read_available
-from gdbext.inferior.open_files import OpenFiles
-from gdbext.inferior.proc import Proc
+from gdbext.inferior.proc.descriptors import OpenFiles
+from gdbext.inferior.proc.maps import ProcessMemory
+from gdbext.inferior.proc.process import Proc
+from gdbext.inferior.proc.status import tracer_of
+from gdbext.inferior.proc.stopped import read_stopped
+from gdbext.inferior.proc.threads import Task, listed, read_runs, read_switches, read_tasks, robust_list
 from gdbext.inferior.protocol import Memory, Module, Origin, SignalInfo, Symbol, ThreadRef
-from gdbext.inferior.stopped import read_stopped, tracer_of
 from gdbext.model import NativeFrame, Report, TargetKind
 from gdbext.record import record
 from gdbext.remembered import remembered
@@ -195,7 +196,7 @@ class ProcessTarget(DirectTarget):
         found = {}
         for tid in self.stopped.stop(threads) if threads else ():
             found[tid] = self._cpu.user_registers(self.stopped.registers(tid))
-            if may_have_ended(self._cpu.system_call(found[tid]), self._proc.link):
+            if may_have_ended(self._cpu.system_call(found[tid]), self._proc.descriptors.link):
                 self.stopped.ended.add(tid)
         return found
 
@@ -409,7 +410,7 @@ class ProcessTarget(DirectTarget):
     def _would_end(self, task: Task) -> bool:
         """Whether a stop would end the system call in which a thread sleeps."""
         return task.call is not None and task.call.number >= 0 and not is_restarted(
-            self._call_names.get(task.call.number), task.call.arguments, self._proc.link)
+            self._call_names.get(task.call.number), task.call.arguments, self._proc.descriptors.link)
 
     # -- what has changed ----------------------------------------------------------------------------------------
 

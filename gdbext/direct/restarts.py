@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from gdbext.arch.protocol import Syscall
-from gdbext.inferior.proc import is_path
+from gdbext.inferior.proc.descriptors import is_path
 
 _RESTARTED = frozenset((
     "clock_nanosleep", "fcntl", "flock", "futex", "futex_wait", "futex_waitv", "mq_timedreceive", "mq_timedsend",

@@ -20,8 +20,7 @@ import threading
 import time
 from collections.abc import Collection, Iterable, Set
 
-from gdbext.inferior.living_task import has_ended
-from gdbext.inferior.proc_files import state_of
+from gdbext.inferior.proc.status import has_ended, state_of
 
 _GET_RSEQ_CONFIGURATION, _RSEQ = 0x420F, struct.Struct("<Q4I")
 _GETREGSET, _SEIZE, _INTERRUPT, _DETACH = 0x4204, 0x4206, 0x4207, 17

@@ -13,7 +13,8 @@ class Region:
     """A mapping of the target's address space, [start, end). `permissions` are some of ``rwx``, or None if not known.
 
     `path` is the mapped file, None for anonymous memory, or the kernel's name of the range (``[stack]``); `offset` is
-    the file offset of the first byte. A core has the contents below the address `kept`; None means all of them.
+    the file offset of the first byte. A core has the contents below the address `kept`; None means all of them. `file`
+    is the device and inode of what a process has mapped.
     """
 
     start: int
@@ -23,6 +24,7 @@ class Region:
     offset: int = 0
     shared: bool = False
     kept: int | None = None
+    file: tuple[str, int] | None = None
 
     def allows(self, permission: str) -> bool | None:
         """Whether the mapping allows reading (``r``), writing (``w``) or execution (``x``); None if not known."""

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from gdbext.inferior.address_space import Region
-from gdbext.inferior.proc import Proc
+from gdbext.inferior.proc.process import Proc
 from gdbext.model import InlinedCall, ProblemKind, Stopped, TargetKind
 from gdbext.record import record
 

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 
 from gdbext.arch.protocol import Syscall
 from gdbext.errors import GdbextError
-from gdbext.inferior.asleep import SystemCall
-from gdbext.inferior.open_files import Descriptor
-from gdbext.inferior.proc import Proc
+from gdbext.inferior.proc.descriptors import Descriptor
+from gdbext.inferior.proc.process import Proc
+from gdbext.inferior.proc.threads import SystemCall
 from gdbext.inferior.protocol import Memory
 from gdbext.threads.threads import SeenThread
 
@@ -86,7 +86,7 @@ def _size(memory: Memory, name: str, arguments: Sequence[int]) -> int | None:
 
 def _blocks(proc: Proc, fd: int) -> bool | None:
     """Whether a write to a descriptor blocks until all is written; None if that is not known."""
-    link, info = proc.link(fd), proc.info(Descriptor(proc.pid, fd))
+    link, info = proc.descriptors.link(fd), proc.descriptors.info(Descriptor(proc.pid, fd))
     if link is None or info is None:
         return None
     if info.nonblocking:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from gdbext.errors import GdbextError
 from gdbext.glibc.pthread import Descriptor, descriptor_state
-from gdbext.inferior.proc_files import PF_FORKNOEXEC
+from gdbext.inferior.proc.status import PF_FORKNOEXEC
 from gdbext.inferior.protocol import Target
 from gdbext.layout.table import Layouts
 from gdbext.model import DERIVED, INFERRED, RECORDED, Evidence

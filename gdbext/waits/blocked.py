@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING
 from gdbext.errors import GdbextError, if_unreadable
 from gdbext.glibc.futex import decode_futex_waits
 from gdbext.inferior.cache import read_cstring
-from gdbext.inferior.open_files import Descriptor
-from gdbext.inferior.proc import address_text
+from gdbext.inferior.proc.descriptors import Descriptor
+from gdbext.inferior.proc.sockets import address_text
 from gdbext.inferior.protocol import Target
 from gdbext.model import DERIVED, RECORDED
 from gdbext.model.kinds import DESCRIPTOR
@@ -258,7 +258,7 @@ class Blocked:
     def _waitid(self, name: str, arguments: Sequence[int]) -> SeenWait:
         kind, number = arguments[0] & 0xFFFFFFFF, _int(arguments[1])
         if kind == _P_PIDFD:
-            info = self._proc.info(Descriptor(self._proc.pid, number)) if self._proc is not None else None
+            info = self._proc.descriptors.info(Descriptor(self._proc.pid, number)) if self._proc is not None else None
             if self._proc is None or info is None or not info.process or info.process < 0:
                 return SeenWait(because("waits-for-pidfd", fd=number))
             return SeenWait(because("waits-for-child", process=self._descriptors.process(info.process)))

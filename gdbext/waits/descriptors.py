@@ -9,8 +9,8 @@ import re
 import time
 from collections.abc import Sequence
 
-from gdbext.inferior.open_files import Descriptor
-from gdbext.inferior.proc import Proc, is_path
+from gdbext.inferior.proc.descriptors import Descriptor, is_path
+from gdbext.inferior.proc.process import Proc
 from gdbext.inferior.protocol import Target
 from gdbext.model.reasons import Reason, because
 from gdbext.remembered import remembered
@@ -37,19 +37,19 @@ class Descriptors:
     @remembered
     def name(self, fd: int) -> str:
         """The number of a descriptor and its file: ``fd 5, pipe:[1234]``."""
-        link = self.proc.link(fd) if self.proc is not None else None
+        link = self.proc.descriptors.link(fd) if self.proc is not None else None
         return f"fd {fd}" if self.proc is None or link is None else f"fd {fd}, {_what(self.proc, link)}"
 
     def unknown(self, fd: int) -> Reason | None:
         """Why a descriptor is unknown; None if it is known."""
         if self.proc is None:
             return because("descriptor-not-in-core" if self._kind == "core" else "descriptor-not-visible")
-        return because("descriptor-unreadable") if self.proc.link(fd) is None else None
+        return because("descriptor-unreadable") if self.proc.descriptors.link(fd) is None else None
 
     @remembered
     def end(self, fd: int) -> Reason | None:
         """The processes that have the other end of a descriptor, or what it watches; None if it has neither."""
-        link = self.proc.link(fd) if self.proc is not None else None
+        link = self.proc.descriptors.link(fd) if self.proc is not None else None
         if self.proc is None or link is None:
             return self.unknown(fd)
         if self._spent > SECONDS:
@@ -73,8 +73,8 @@ class Descriptors:
         if place.startswith(("127.", "[::1]:")):
             port = place.rpartition(":")[2]
             places += [f"0.0.0.0:{port}", f"[::]:{port}"]
-        inode = next(filter(None, (self.proc.listener(protocol, at) for at in places)), None)
-        having = self.proc.having(f"socket:[{inode}]")[:_MAX_ENDS] if inode is not None else ()
+        inode = next(filter(None, (self.proc.sockets.listener(protocol, at) for at in places)), None)
+        having = self.proc.descriptors.having(f"socket:[{inode}]")[:_MAX_ENDS] if inode is not None else ()
         return tuple([self._describe(end) for end in having])
 
     def _describe(self, end: Descriptor) -> Reason:
@@ -83,23 +83,23 @@ class Descriptors:
     def _end(self, proc: Proc, fd: int, link: str) -> Reason | None:
         match = _SOCKET.match(link)
         if match:
-            inode = proc.other_end(int(match[1]))
-            listeners = proc.queued_at(int(match[1])) if not inode else None
+            inode = proc.sockets.other_end(int(match[1]))
+            listeners = proc.sockets.queued_at(int(match[1])) if not inode else None
             if listeners is not None:
                 return self._queued(proc, listeners)
-            return (self._describe_ends(proc, proc.having(f"socket:[{inode}]")[:_MAX_ENDS])
+            return (self._describe_ends(proc, proc.descriptors.having(f"socket:[{inode}]")[:_MAX_ENDS])
                     if inode is not None else None)
         own = Descriptor(proc.pid, fd)
-        info = proc.info(own)
+        info = proc.descriptors.info(own)
         if info is None:
             return None
         if link == "anon_inode:[eventpoll]":
             return self._watched(proc, info.watched)
-        if not link.startswith("pipe:") and not (is_path(link) and proc.stores_files(info.mount)):
+        if not link.startswith("pipe:") and not (is_path(link) and proc.descriptors.stores_files(info.mount)):
             return None
         ends = []
-        for other in proc.having(link)[:_MAX_ENDS]:
-            its = proc.info(other)
+        for other in proc.descriptors.having(link)[:_MAX_ENDS]:
+            its = proc.descriptors.info(other)
             if its is None or other == own or (its.mount, its.inode) != (info.mount, info.inode):
                 continue
             # a named pipe that is open for both is either end
@@ -110,13 +110,13 @@ class Descriptors:
 
     def _queued(self, proc: Proc, listeners: Sequence[int]) -> Reason:
         """The other end of a connection that is in the queue of a listening socket."""
-        ends = [end for inode in listeners for end in proc.having(f"socket:[{inode}]")[:_MAX_ENDS]]
+        ends = [end for inode in listeners for end in proc.descriptors.having(f"socket:[{inode}]")[:_MAX_ENDS]]
         return because("in-accept-queue", listeners=tuple([self._describe(end) for end in ends]))
 
     def _describe_ends(self, proc: Proc, ends: Sequence[Descriptor]) -> Reason:
         if not ends:
-            return because("other-end-not-open" if proc.complete else "other-end-not-found")
-        if proc.complete and all(end.pid == proc.pid for end in ends):
+            return because("other-end-not-open" if proc.descriptors.complete else "other-end-not-found")
+        if proc.descriptors.complete and all(end.pid == proc.pid for end in ends):
             return because("other-end-here", fds=tuple([end.fd for end in ends]))
         others = sorted(ends, key=lambda end: end.pid == proc.pid)
         return because("other-end", ends=tuple([self._describe(end) for end in others]))
@@ -127,7 +127,7 @@ class Descriptors:
         found = []
         for fd, inode in watched[:MANY + 1]:
             # a file is watched until its last descriptor is closed; its number may then be reused
-            now = _INODE.search(proc.link(fd) or "")
+            now = _INODE.search(proc.descriptors.link(fd) or "")
             gone = now is not None and inode is not None and int(now[1]) != inode
             found.append(because("former-descriptor", fd=fd) if gone else because("descriptor", name=self.name(fd)))
         return because("watches", watched=tuple(found), count=len(watched))
@@ -138,7 +138,7 @@ def _what(proc: Proc, link: str) -> str:
     if match:
         return match[1]
     match = _SOCKET.match(link)
-    found = proc.socket(int(match[1])) if match else None
+    found = proc.sockets.get(int(match[1])) if match else None
     if found is None:
         return link
     near = f"socket {found.local}" if found.local else link

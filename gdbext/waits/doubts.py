@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Mapping
 
 from gdbext.cpython.signals import handled_signals
 from gdbext.errors import GdbextError
 from gdbext.inferior.cache import read_u32
-from gdbext.inferior.proc import HARMLESS
 from gdbext.model import Lock
 from gdbext.model.kinds import FILE_LOCK, GIL, kind_of
 from gdbext.model.reasons import Reason, because, because_of
@@ -89,9 +87,8 @@ class Doubts:
                    for python in self._context.python.pythons]
         if any(handled):
             return True
-        # without Python, SIGINT has a handler of the program's own
-        harmless = HARMLESS if self._context.python.pythons else HARMLESS - {signal.SIGINT}
-        found = self._context.target.proc.has_handlers(harmless) if self._context.target.proc is not None else None
+        proc = self._context.target.proc
+        found = proc.has_handlers(bool(self._context.python.pythons)) if proc is not None else None
         if found is not None:
             return found
         wait = self._waits.get(self._context.threads.first)

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from gdbext.inferior.file_locks import Lockers, Request, decode_request, find_lockers
-from gdbext.inferior.open_files import Descriptor
-from gdbext.inferior.proc import Proc
+from gdbext.inferior.proc.descriptors import Descriptor
+from gdbext.inferior.proc.file_locks import Lockers, Request, decode_request
+from gdbext.inferior.proc.process import Proc
 from gdbext.inferior.protocol import Target
 from gdbext.model import DERIVED, EXCLUSIVE, SHARED, Mode
 from gdbext.model.kinds import FILE_LOCK
@@ -27,7 +27,7 @@ def file_lock_wait(target: Target, descriptors: Descriptors, call: str, argument
     request = decode_request(call, arguments, target.memory.read)
     if request is None:
         return None
-    link = target.proc.link(request.fd) if target.proc is not None else None
+    link = target.proc.descriptors.link(request.fd) if target.proc is not None else None
     name = (link or f"fd {request.fd}") + _range(request)
     mode: Mode = EXCLUSIVE if request.write else SHARED
     # threads may request different ranges of one file
@@ -40,7 +40,7 @@ def file_lock_wait(target: Target, descriptors: Descriptors, call: str, argument
 
 
 def _with_lockers(target: Target, proc: Proc, descriptors: Descriptors, request: Request, lock: SeenLock) -> SeenLock:
-    lockers = find_lockers(proc, request)
+    lockers = proc.file_locks.find_lockers(request)
     why = _describe(descriptors, proc, lockers)
     state = "locked" if lockers is not None and (lockers.held or lockers.unseen) else "waited for"
     own = [] if lockers is None or not request.exact else [

@@ -20,9 +20,10 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
+from gdbext.inferior.proc.status import process_tree
+from gdbext.inferior.proc.threads import read_tasks
 from gdbext.launcher.processes import edges as process_edges
 from gdbext.launcher.processes import graph as process_graph
-from gdbext.launcher.processes import tree as process_tree
 from gdbext.model import EXCLUSIVE, Report, TargetInfo, Thread, Wait
 from tests.support import cores, crashes, gdb_session, samples
 from tests.support.interpreters import CHECKOUT
@@ -160,7 +161,7 @@ def family(directory: Path, scenes: tuple[str, ...] = ()) -> Iterator[Family]:
             seen: list[Any] = []
 
             def at_rest() -> bool:
-                seen.append([process_tree.thread_states(pid) for pid in hung])
+                seen.append([read_tasks(pid) for pid in hung])
                 time.sleep(0.05)
                 return len(seen) > 2 and seen[-1] == seen[-2] == seen[-3]
 
@@ -168,7 +169,7 @@ def family(directory: Path, scenes: tuple[str, ...] = ()) -> Iterator[Family]:
             yield Family(sample.pid, played)
         finally:
             # parents first, because a pool replaces a worker that died
-            for pid, _ in process_tree.process_tree(sample.pid)[1:]:
+            for pid, _ in process_tree(sample.pid)[1:]:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
 
@@ -176,11 +177,12 @@ def family(directory: Path, scenes: tuple[str, ...] = ()) -> Iterator[Family]:
 def bare_report(pid: int) -> Report:
     """A minimal report: the threads, their system calls, and no locks except descriptors."""
     threads = []
-    for number, (tid, state) in enumerate((process_tree.thread_states(pid) or {}).items(), 1):
-        name = None if state.call is None else SYSCALLS["names"][str(state.call)]
+    for number, (tid, task) in enumerate(read_tasks(pid).items(), 1):
+        name = None if task.call is None else SYSCALLS["names"].get(str(task.call.number))
         on = name in ("read", "write", "recvfrom", "sendto")
         threads.append(Thread(number, tid, tid, "x", status="running" if name is None else "blocked", syscall=name,
-                              waits=Wait(f"descriptor:{state.arguments[0]:#x}", EXCLUSIVE, False) if on else None))
+                              waits=Wait(f"descriptor:{task.call.arguments[0]:#x}", EXCLUSIVE, False)
+                              if task.call is not None and on else None))
     return Report(TargetInfo("live", pid, None, "x86_64", None), threads=tuple(threads))
 
 
@@ -191,7 +193,7 @@ def everything(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bool]:
         assert len(members.scenes) == 16
         found = dict.fromkeys(members.scenes, False)
         for _ in range(2):
-            reports = {pid: bare_report(pid) for pid, _ in process_tree.process_tree(members.pid)}
+            reports = {pid: bare_report(pid) for pid, _ in process_tree(members.pid)}
             scene = process_edges.watch(reports)
             assert scene.blind is None
             for deadlock in process_graph.find_deadlocks(scene.waits, scene.dead):
@@ -248,7 +250,7 @@ def output(tmp_path_factory: pytest.TempPathFactory) -> Output:
         root = members.scenes["waitpid"][0][0]
         text = subprocess.run(command("report", str(root), "--children", "--stacks", "none"), text=True,
                               env=environment(home), capture_output=True, timeout=patience(120), check=False)
-        alive = [process_tree.thread_states(pid) for pids, _ in members.scenes.values() for pid in pids]
+        alive = [read_tasks(pid) for pids, _ in members.scenes.values() for pid in pids]
     assert all(alive)
     page = (home / "page.html").read_text()
     assert all(f"process {pid}" in page for pids, _ in members.scenes.values() for pid in pids)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import gdbext
-from gdbext.direct.tasks import read_tasks
+from gdbext.inferior.proc.threads import read_tasks
 from tests.support import samples
 from tests.support.samples import wait_until
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from gdbext.direct.one_snapshot import Request, answer_request
-from gdbext.direct.tasks import read_tasks
+from gdbext.inferior.proc.threads import read_tasks
 from gdbext.launcher.snapshots.snapshot import Options, Target, take_snapshot
 from tests.support import gdb_session
 from tests.support.documents import left_out, unexplained

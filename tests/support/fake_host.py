@@ -55,9 +55,10 @@ class Host:
         """Set the system call that a thread is in."""
         values = [*arguments, 0, 0, 0, 0, 0, 0][:6]
         text = " ".join([str(NUMBERS[call]), *map(hex, values), "0x7ffc0000", "0x7f0000"]) if call else "running"
-        self.fake.write(f"{pid}/task/{tid or pid}/syscall", f"{text}\n")
-        self.fake.write(f"{pid}/task/{tid or pid}/status",
-                        f"voluntary_ctxt_switches:\t{ran}\nnonvoluntary_ctxt_switches:\t1\n")
+        folder = f"{pid}/task/{tid or pid}"
+        self.fake.write(f"{folder}/syscall", f"{text}\n")
+        self.fake.write(f"{folder}/stat", f"{tid or pid} (p{pid}) S 1 {pid} 1 0 -1 4194304\n")
+        self.fake.write(f"{folder}/schedstat", f"500 20 {ran}\n")
 
     def maps(self, pid: int, text: str) -> None:
         self.fake.write(f"{pid}/maps", text)

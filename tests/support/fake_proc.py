@@ -7,9 +7,10 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from gdbext.inferior.asleep import Sleep
-from gdbext.inferior.open_files import Descriptor, OpenFiles
-from gdbext.inferior.proc import Proc, UnixSockets
+from gdbext.inferior.proc.descriptors import Descriptor, OpenFiles
+from gdbext.inferior.proc.process import Proc
+from gdbext.inferior.proc.sockets import UnixSockets
+from gdbext.inferior.proc.threads import Sleep
 
 #: The default mount of descriptors, and its device in the format of the table of locks.
 MOUNT, DEVICE = 22, "fe:00"
@@ -102,10 +103,10 @@ class FakeProc:
         self.socket(table, f"   0: {local} {remote} {state:02X} 00000000:00000000 00:00000000 00000000     0        0 "
                            f"{inode} 2 0000000000000000 20 4 0 10 -1")
 
-    def local(self, inode: int, path: str | None = None, *, listening: bool = False) -> None:
+    def local(self, inode: int, path: str | None = None, *, listening: bool = False, kind: int = 1) -> None:
         """Add a line to the table of local sockets."""
         flags = 0x10000 if listening else 0
-        self.socket("unix", f"0000000000000000: 00000002 00000000 {flags:08X} 0001 01 {inode}"
+        self.socket("unix", f"0000000000000000: 00000002 00000000 {flags:08X} {kind:04X} 01 {inode}"
                             + (f" {path}" if path is not None else ""))
 
     def lock(self, kind: str, mode: str, pid: int, inode: int, span: str = "0 EOF", *, waits: bool = False) -> str:

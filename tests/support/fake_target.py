@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from gdbext.errors import GdbextError, ThreadUnavailable
 from gdbext.inferior.address_space import Region
-from gdbext.inferior.proc import Proc
+from gdbext.inferior.proc.process import Proc
 from gdbext.inferior.protocol import Memory, Module, Origin, Section, SignalInfo, Symbol, ThreadRef
 from gdbext.layout.select import glibc_layouts
 from gdbext.layout.table import Struct

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from gdbext.inferior.proc import Proc
+from gdbext.inferior.proc.process import Proc
 
 
 def small_library() -> bytes:

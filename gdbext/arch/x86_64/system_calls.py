@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from gdbext.arch.protocol import Instruction, Syscall
 from gdbext.errors import GdbextError
-from gdbext.inferior.asleep import SystemCall
 from gdbext.inferior.cache import read_u64
+from gdbext.inferior.proc.threads import SystemCall
 from gdbext.inferior.protocol import Memory
 
 _ARGUMENTS = ("rdi", "rsi", "rdx", "r10", "r8", "r9")

@@ -16,7 +16,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any
 
-from gdbext.inferior.proc_files import state_of
+from gdbext.inferior.proc.status import state_of
 from gdbext.launcher.cli import shows_values
 from gdbext.launcher.cluster.answers import checked_place
 from gdbext.launcher.cluster.page import Process, Survey

@@ -11,24 +11,19 @@ Sources: Linux Documentation/filesystems/proc.rst, include/uapi/asm-generic/poll
 
 from __future__ import annotations
 
-import os
 import re
 import struct
 import time
 from collections.abc import Collection, Iterable, Mapping
 
-from gdbext.inferior.open_files import Descriptor
-from gdbext.inferior.proc_files import is_kernel_thread, parent_of, start_of
-from gdbext.launcher.processes.tree import (
-    Member,
-    Region,
-    ThreadState,
-    describe_unseen,
-    mappings,
-    numbers,
-    read_memory,
-    read_text,
-)
+from gdbext.inferior.address_space import Region
+from gdbext.inferior.proc.descriptors import Descriptor, iter_links
+from gdbext.inferior.proc.files import numbers
+from gdbext.inferior.proc.maps import read_maps, read_memory
+from gdbext.inferior.proc.process import read_name
+from gdbext.inferior.proc.status import is_kernel_thread, parent_of, start_of
+from gdbext.inferior.proc.threads import SystemCall
+from gdbext.launcher.processes.tree import Member, describe_unseen
 from gdbext.model.reasons import Reason, because
 
 READ, WRITE = "read", "write"
@@ -38,9 +33,7 @@ _MOST_DESCRIPTORS = 4096
 _POLLFD = struct.Struct("<ihh")  # struct pollfd: fd, events, revents
 _POLLOUT = 0x304  # POLLOUT, POLLWRNORM, POLLWRBAND
 _POLLIN = 0xC3  # POLLIN, POLLPRI, POLLRDNORM, POLLRDBAND
-_UNIX_STREAM, _UNIX_SEQPACKET = 1, 5
 _INODE = re.compile(r"^(pipe|socket):\[(\d+)\]$")
-_FLAGS = re.compile(r"^flags:\t([0-7]+)$", re.MULTILINE)
 
 
 class Descriptors:
@@ -53,7 +46,6 @@ class Descriptors:
     def __init__(self, members: Mapping[int, Member], root: str = "/proc") -> None:
         self._members = members
         self._root = root
-        self._types: dict[int, int] | None = None
         self._programs: dict[int, bool] = {}
         #: Processes outside the set whose descriptors may not be read.
         self._refused: list[int] = []
@@ -69,15 +61,10 @@ class Descriptors:
         end = time.monotonic() + _PATIENCE
         pids = numbers(self._root)
         for pid in sorted(pids, key=lambda other: other not in self._members):
-            folder = f"{self._root}/{pid}/fd"
             try:
-                for name in os.listdir(folder):
-                    try:
-                        link = os.readlink(f"{folder}/{name}")
-                    except FileNotFoundError:  # closed meanwhile
-                        continue
+                for fd, link in iter_links(pid, self._root):
                     if _INODE.match(link):
-                        found.setdefault(link, set()).add(Descriptor(pid, int(name)))
+                        found.setdefault(link, set()).add(Descriptor(pid, fd))
             except PermissionError:
                 if pid in self._members:
                     self.blind = because("descriptors-refused", pid=pid)
@@ -97,43 +84,32 @@ class Descriptors:
 
         :param way: `READ` or `WRITE`, what the thread waits to do.
         """
-        link = member.proc.link(fd)
+        link = member.proc.descriptors.link(fd)
         match = _INODE.match(link or "")
         if match is None or link is None:
             return None
         if match[1] == "pipe":
             found = set()
             for other in self._open.get(link, ()):
-                info = member.proc.info(other)
+                info = member.proc.descriptors.info(other)
                 if info is None:
                     return None
                 if info.writes if way == READ else info.reads:
                     found.add(other.pid)
             return found if self._is_whole([link]) else None
         inode = int(match[2])
-        known = member.proc.socket(inode)
+        known = member.proc.sockets.get(inode)
         # any process may send to a socket for datagrams
-        if known is None or known.protocol not in ("unix", "TCP") or not self._is_stream(member, inode, known.protocol):
+        if known is None or not known.stream:
             return None
-        other_inode = member.proc.other_end(inode)
+        other_inode = member.proc.sockets.other_end(inode)
         if not other_inode:
             return None
         links = [f"socket:[{other_inode}]"]
-        peer = member.proc.socket(other_inode)
+        peer = member.proc.sockets.get(other_inode)
         if known.protocol == "unix" and known.local is None and peer is not None and peer.local is None:
             links.append(link)  # socketpair(2) made both ends
         return {other.pid for other in self._open.get(links[0], ())} if self._is_whole(links) else None
-
-    def _is_stream(self, member: Member, inode: int, protocol: str) -> bool:
-        if protocol == "TCP":
-            return True
-        if self._types is None:
-            self._types = {}
-            for line in (read_text(f"{self._root}/{member.pid}/net/unix") or "").splitlines()[1:]:
-                words = line.split()
-                if len(words) >= 7 and words[6].isdigit():
-                    self._types[int(words[6])] = int(words[4], 16)
-        return self._types.get(inode) in (_UNIX_STREAM, _UNIX_SEQPACKET)
 
     def _is_whole(self, links: Iterable[str]) -> bool:
         """Whether all processes that have a pipe or socket are known."""
@@ -145,8 +121,8 @@ class Descriptors:
         return all(holder.pid in self._members for holder in having) and any(map(self._was_made_inside, having))
 
     def _was_made_inside(self, holder: Descriptor) -> bool:
-        match = _FLAGS.search(read_text(f"{self._root}/{holder.pid}/fdinfo/{holder.fd}", 1 << 16) or "")
-        return match is not None and bool(int(match[1], 8) & os.O_CLOEXEC) and self._is_programs_own(holder.pid)
+        info = next(iter(self._members.values())).proc.descriptors.info(holder)
+        return info is not None and info.closed_by_exec and self._is_programs_own(holder.pid)
 
     def _is_programs_own(self, pid: int) -> bool:
         """Whether only processes of the set, or visible ones, can have what a process's program has made."""
@@ -162,12 +138,12 @@ class Descriptors:
 
     def _started(self, pid: int, parent: int) -> bool:
         """Whether a process has started a program since its parent forked it; False if not known."""
-        mine, theirs = mappings(pid, self._root), mappings(parent, self._root)
+        mine, theirs = read_maps(pid, self._root), read_maps(parent, self._root)
         if mine is None:
             return False
         if theirs is None:
             # another user's process: at most its name is known
-            names = [read_text(f"{self._root}/{each}/comm", 4096) for each in (pid, parent)]
+            names = [read_name(each, self._root) for each in (pid, parent)]
             return None not in names and names[0] != names[1]
         begin = _vdso(mine)
         return begin is not None and begin != _vdso(theirs)
@@ -180,9 +156,9 @@ class Descriptors:
 
     # -- sets of descriptors ---------------------------------------------------------------------------------
 
-    def polled(self, member: Member, state: ThreadState) -> list[tuple[int, str]] | None:
+    def polled(self, member: Member, call: SystemCall) -> list[tuple[int, str]] | None:
         """The descriptors that ``poll`` and ``ppoll`` wait for, each with `READ` or `WRITE`; None if not known."""
-        at, count = state.arguments[0], state.arguments[1] & 0xFFFFFFFF
+        at, count = call.arguments[0], call.arguments[1] & 0xFFFFFFFF
         data = None
         if 0 < count <= _MOST_DESCRIPTORS:
             data = read_memory(member.pid, at, count * _POLLFD.size, self._root)
@@ -195,13 +171,13 @@ class Descriptors:
                 found += [(fd, READ)] if events & _POLLIN or not events & _POLLOUT else []
         return found
 
-    def selected(self, member: Member, state: ThreadState) -> list[tuple[int, str]] | None:
+    def selected(self, member: Member, call: SystemCall) -> list[tuple[int, str]] | None:
         """The same for ``select`` and ``pselect6``."""
-        count = state.arguments[0] & 0xFFFFFFFF
+        count = call.arguments[0] & 0xFFFFFFFF
         if not 0 < count <= _MOST_DESCRIPTORS:
             return None
         found = []
-        for at, way in zip(state.arguments[1:4], (READ, WRITE, READ)):
+        for at, way in zip(call.arguments[1:4], (READ, WRITE, READ)):
             data = read_memory(member.pid, at, (count + 7) // 8, self._root) if at else b""
             if data is None:
                 return None
@@ -211,13 +187,13 @@ class Descriptors:
 
     def watched(self, member: Member, fd: int) -> list[tuple[int, str]] | None:
         """The same for ``epoll_wait``, by its descriptor."""
-        info = member.proc.info(Descriptor(member.pid, fd))
+        info = member.proc.descriptors.info(Descriptor(member.pid, fd))
         if info is None or not info.watched:
             return None
         found = []
         for watched, inode in info.watched:
             # a file is watched until no process has it open, so its number may have been reused
-            match = _INODE.match(member.proc.link(watched) or "")
+            match = _INODE.match(member.proc.descriptors.link(watched) or "")
             if match is None or inode != int(match[2]):
                 return None
             found += [(watched, READ)]

@@ -16,19 +16,21 @@ from __future__ import annotations
 import functools
 import json
 import os
-import signal
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import gdbext
-from gdbext.inferior.file_locks import decode_request, find_lockers
-from gdbext.inferior.open_files import Descriptor, OpenFiles
-from gdbext.inferior.proc import Proc
+from gdbext.inferior.proc.descriptors import Descriptor, OpenFiles
+from gdbext.inferior.proc.file_locks import decode_request
+from gdbext.inferior.proc.files import numbers
+from gdbext.inferior.proc.maps import read_maps, read_memory
+from gdbext.inferior.proc.process import Proc
+from gdbext.inferior.proc.threads import SystemCall, Task, read_tasks
 from gdbext.launcher.processes.descriptors import READ, WRITE, Descriptors
 from gdbext.launcher.processes.graph import Node, Wait
 from gdbext.launcher.processes.memory import SharedMemory, Word
-from gdbext.launcher.processes.tree import Member, ThreadState, mappings, read_memory, thread_states
+from gdbext.launcher.processes.tree import Member
 from gdbext.model import DERIVED, INFERRED, RECORDED, RESULT_STATES, Lock, Report, Thread, weakest
 from gdbext.model.kinds import DESCRIPTOR, FILE_LOCK, FUTEX, SEMAPHORE, id_of_lock, kind_of
 from gdbext.model.reasons import Reason, because
@@ -44,9 +46,6 @@ _WRITES = frozenset(("write", "writev", "pwrite64", "pwritev", "pwritev2", "send
 _EPOLLS = frozenset(("epoll_wait", "epoll_pwait", "epoll_pwait2"))
 _FUTEX_PRIVATE = 128
 _P_ALL, _P_PID, _P_PGID, _P_PIDFD = range(4)
-
-#: Signals whose handlers release no lock: SIGINT, which ends Python programs, and two that glibc itself uses.
-_HARMLESS = frozenset((signal.SIGINT, 32, 33))
 
 
 class Scene:
@@ -76,10 +75,10 @@ class Scene:
 
     def watch(self, seconds: float = STILL) -> None:
         """Find what the threads wait for, except threads that run within so many seconds."""
-        before = {pid: thread_states(pid, self._root) for pid in self.members}
+        before = {pid: _read_states(pid, self._root) for pid in self.members}
         begin = time.monotonic()
         for member in self.members.values():
-            member.mappings = mappings(member.pid, self._root) or ()
+            member.mappings = read_maps(member.pid, self._root) or ()
         self._descriptors.scan()
         self.blind = self._descriptors.blind
         for pid, states in before.items():
@@ -95,7 +94,7 @@ class Scene:
                 self.dead |= {Node(member.pid, number) for number in deadlock.involved}
         time.sleep(max(0.0, begin + seconds - time.monotonic()))
         for member in self.members.values():
-            now = thread_states(member.pid, self._root) or {}
+            now = _read_states(member.pid, self._root) or {}
             for thread in member.threads:
                 if thread.lwp not in now or now[thread.lwp] != member.states.get(thread.lwp):
                     node = Node(member.pid, thread.number)
@@ -115,30 +114,31 @@ class Scene:
 
     def _wait(self, member: Member, thread: Thread) -> Wait | None:
         """What a thread waits for; None where it may continue by itself, or where that is not known."""
-        state = member.states.get(thread.lwp)
-        waits, call = thread.waits, thread.syscall
-        if state is None or state.call is None or thread.status != "blocked" or waits is not None and waits.timed:
+        task = member.states.get(thread.lwp)
+        waits, name = thread.waits, thread.syscall
+        if task is None or task.call is None or thread.status != "blocked" or waits is not None and waits.timed:
             return None
         # after a debugger has stopped the thread, the kernel restarts some calls under another number
-        if _call_names().get(str(state.call)) not in (call, "restart_syscall"):
+        call = task.call
+        if _call_names().get(str(call.number)) not in (name, "restart_syscall"):
             return None
-        if call == "futex":
-            return self._futex(member, thread, state)
-        if call in _READS or call in _WRITES:
-            fd = _int(state.arguments[0])
+        if name == "futex":
+            return self._futex(member, thread, call)
+        if name in _READS or name in _WRITES:
+            fd = _int(call.arguments[0])
             if waits is None or waits.lock != id_of_lock(DESCRIPTOR, fd):
                 return None
-            return self._descriptor_wait(member, [(fd, READ if call in _READS else WRITE)], alone=True)
-        if call in ("poll", "ppoll"):
-            return self._descriptor_wait(member, self._descriptors.polled(member, state))
-        if call in ("select", "pselect6"):
-            return self._descriptor_wait(member, self._descriptors.selected(member, state))
-        if call in _EPOLLS:
-            return self._descriptor_wait(member, self._descriptors.watched(member, _int(state.arguments[0])))
-        if call in ("flock", "fcntl"):
-            return self._file_lock(member, call, state)
-        if call in ("wait4", "waitid"):
-            return self._child(member, call, state)
+            return self._descriptor_wait(member, [(fd, READ if name in _READS else WRITE)], alone=True)
+        if name in ("poll", "ppoll"):
+            return self._descriptor_wait(member, self._descriptors.polled(member, call))
+        if name in ("select", "pselect6"):
+            return self._descriptor_wait(member, self._descriptors.selected(member, call))
+        if name in _EPOLLS:
+            return self._descriptor_wait(member, self._descriptors.watched(member, _int(call.arguments[0])))
+        if name in ("flock", "fcntl"):
+            return self._file_lock(member, name, call)
+        if name in ("wait4", "waitid"):
+            return self._child(member, name, call)
         return None
 
     # -- descriptors -----------------------------------------------------------------------------------------
@@ -155,8 +155,8 @@ class Scene:
             if not ends or not ends <= self.members.keys():
                 return None
             pids |= ends
-            parts.append(because("reads-descriptor" if way == READ else "writes-descriptor", link=member.proc.link(fd),
-                                 fd=fd))
+            parts.append(because("reads-descriptor" if way == READ else "writes-descriptor",
+                                 link=member.proc.descriptors.link(fd), fd=fd))
         # a handler of a signal may write to an end of its own
         if member.pid in pids and not (alone and self._no_handlers(member)):
             return None
@@ -164,18 +164,18 @@ class Scene:
         if len(parts) > 1:
             awaited = because("any-descriptor", waits=tuple(parts))
             return Wait("descriptors", awaited, self._nodes(pids), False, INFERRED, why)
-        kind = "pipe" if str(member.proc.link(wanted[0][0])).startswith("pipe:") else "socket"
+        kind = "pipe" if str(member.proc.descriptors.link(wanted[0][0])).startswith("pipe:") else "socket"
         return Wait(kind, parts[0], self._nodes(pids), False, INFERRED, why)
 
     def _no_handlers(self, member: Member) -> bool:
-        return member.proc.has_handlers(_HARMLESS) is False
+        return member.proc.has_handlers(member.report is None or bool(member.report.runtimes)) is False
 
     # -- locks on files --------------------------------------------------------------------------------------
 
-    def _file_lock(self, member: Member, call: str, state: ThreadState) -> Wait | None:
+    def _file_lock(self, member: Member, name: str, call: SystemCall) -> Wait | None:
         """A wait for a lock on a file; any process that has the open file with the conflicting lock may release it."""
-        request = decode_request(call, state.arguments, lambda at, size: read_memory(member.pid, at, size, self._root))
-        lockers = find_lockers(member.proc, request) if request is not None and request.exact else None
+        request = decode_request(name, call.arguments, lambda at, size: read_memory(member.pid, at, size, self._root))
+        lockers = member.proc.file_locks.find_lockers(request) if request is not None and request.exact else None
         if request is None or lockers is None or self.blind is not None:
             return None
         pids: frozenset[int] = frozenset().union(*lockers.releasing(self._descriptors.is_made_inside))
@@ -183,20 +183,20 @@ class Scene:
         if not pids or not pids <= self.members.keys() or not all(
                 self._no_handlers(self.members[pid]) for pid in {member.pid, *pids}):
             return None
-        awaited = because("lock-of-file", link=member.proc.link(request.fd), fd=request.fd)
+        awaited = because("lock-of-file", link=member.proc.descriptors.link(request.fd), fd=request.fd)
         why = _with(because("only-processes-with-open-file", pids=tuple(sorted(pids))),
                     None if lockers.all_seen else self._descriptors.unseen)
         return Wait(FILE_LOCK, awaited, self._nodes(pids), False, DERIVED, why)
 
     # -- children --------------------------------------------------------------------------------------------
 
-    def _child(self, member: Member, call: str, state: ThreadState) -> Wait | None:
-        kind, number = _P_PID, _int(state.arguments[0])
-        if call == "waitid":
-            kind, number = state.arguments[0] & 0xFFFFFFFF, _int(state.arguments[1])
+    def _child(self, member: Member, name: str, call: SystemCall) -> Wait | None:
+        kind, number = _P_PID, _int(call.arguments[0])
+        if name == "waitid":
+            kind, number = call.arguments[0] & 0xFFFFFFFF, _int(call.arguments[1])
         children = set(member.proc.children())
         if kind == _P_PIDFD:
-            info = member.proc.info(Descriptor(member.pid, number))
+            info = member.proc.descriptors.info(Descriptor(member.pid, number))
             wanted = {info.process} if info is not None and info.process else set()
         elif kind == _P_PID and number > 0:
             child = member.proc.child(number)
@@ -211,20 +211,20 @@ class Scene:
 
     # -- memory ----------------------------------------------------------------------------------------------
 
-    def _futex(self, member: Member, thread: Thread, state: ThreadState) -> Wait | None:
+    def _futex(self, member: Member, thread: Thread, call: SystemCall) -> Wait | None:
         lock = member.report.lock(thread.waits.lock) if member.report is not None and thread.waits is not None else None
-        word = self._shared_memory.word_at(member, state.arguments[0])
-        if word is not None and not state.arguments[1] & _FUTEX_PRIVATE or word is not None and lock is None:
-            return self._shared(member, thread, lock, state, word)
+        word = self._shared_memory.word_at(member, call.arguments[0])
+        if word is not None and not call.arguments[1] & _FUTEX_PRIVATE or word is not None and lock is None:
+            return self._shared(member, thread, lock, call, word)
         if word is not None:
             return None  # a private lock in shared memory: which processes use it is not known
-        return self._inside(member, thread, lock, state)
+        return self._inside(member, thread, lock, call)
 
-    def _inside(self, member: Member, thread: Thread, lock: Lock | None, state: ThreadState) -> Wait | None:
+    def _inside(self, member: Member, thread: Thread, lock: Lock | None, call: SystemCall) -> Wait | None:
         """A wait for another thread of the same process."""
         node = Node(member.pid, thread.number)
         if lock is None or thread.waits is None:
-            return self._idle(member, node, because("futex-word")) if state.arguments[1] & _FUTEX_PRIVATE else None
+            return self._idle(member, node, because("futex-word")) if call.arguments[1] & _FUTEX_PRIVATE else None
         kind = kind_of(lock.kind)
         awaited = because("named-lock", name=plain(kind_and_name(lock.id, lock.kind, lock.name, lock.state,
                                                                  lock.shared)))
@@ -248,23 +248,24 @@ class Scene:
             return None
         return Wait("lock", awaited, others, False, INFERRED, (because("any-thread-may-release"),), idle=True)
 
-    def _shared(self, member: Member, thread: Thread, lock: Lock | None, state: ThreadState, word: Word) -> Wait | None:
+    def _shared(self, member: Member, thread: Thread, lock: Lock | None, call: SystemCall, word: Word) -> Wait | None:
         """A wait for a lock in memory that other processes may have mapped."""
         kind = lock.kind if lock is not None else FUTEX
-        mapping = member.mapping_at(state.arguments[0])
+        mapping = member.mapping_at(call.arguments[0])
         assert mapping is not None
         awaited = because("shared-lock", kind=kind, name=lock.name if lock is not None else None, path=mapping.path,
                           offset=word.offset)
         if lock is not None and lock.foreign_owner is not None:
             return self._owned(member, lock, lock.foreign_owner, awaited)
         if lock is not None and lock.holders:
-            return self._inside(member, thread, lock, state)
+            return self._inside(member, thread, lock, call)
         counting = self._shared_memory.counting(member, word)
         if counting is not None and len(counting) == 1:
             why = because("semaphore-counted-by", pid=min(counting))
             return Wait(SEMAPHORE, awaited, self._nodes(counting), False, DERIVED, (why,))
         # other processes may map a file later that has a name
-        if not mapping.path.endswith("(deleted)") or mapping.path.startswith("/SYSV"):
+        path = mapping.path or ""
+        if not path.endswith("(deleted)") or path.startswith("/SYSV"):
             return None
         pids = self._shared_memory.mapped_by(word)
         if pids is None or not pids <= self.members.keys():
@@ -296,6 +297,16 @@ def watch(reports: Mapping[int, Report | None], root: str = "/proc") -> Scene:
         if not scene.moved:
             break
     return scene
+
+
+def _read_states(pid: int, root: str) -> dict[int, Task | None] | None:
+    """Each thread of a process; one of the kernel has no task, but may run. None where they may not be read."""
+    try:
+        return {**dict.fromkeys(numbers(f"{root}/{pid}/task")), **read_tasks(pid, root=root)}
+    except PermissionError:
+        return None
+    except OSError:  # it has ended
+        return {}
 
 
 @functools.cache

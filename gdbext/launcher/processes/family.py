@@ -11,12 +11,12 @@ from dataclasses import replace
 from typing import Any
 
 from gdbext.errors import UsageError
+from gdbext.inferior.proc.status import process_tree
 from gdbext.launcher.cli import parse_options
 from gdbext.launcher.output import say, write, write_file
 from gdbext.launcher.pager import write_report
 from gdbext.launcher.processes.edges import STILL, watch
 from gdbext.launcher.processes.graph import Node, ProcessDeadlock, Wait, find_deadlocks
-from gdbext.launcher.processes.tree import process_tree
 from gdbext.launcher.snapshots import classes
 from gdbext.launcher.snapshots.classes import Failure, Triage
 from gdbext.launcher.snapshots.pool import processors, run_all

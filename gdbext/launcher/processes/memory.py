@@ -12,8 +12,10 @@ import time
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from gdbext.inferior.proc_files import is_forked, is_kernel_thread
-from gdbext.launcher.processes.tree import Member, describe_unseen, mappings, numbers, read_memory
+from gdbext.inferior.proc.files import numbers
+from gdbext.inferior.proc.maps import read_maps, read_memory
+from gdbext.inferior.proc.status import is_forked, is_kernel_thread
+from gdbext.launcher.processes.tree import Member, describe_unseen
 from gdbext.model import PyFrame
 from gdbext.model.reasons import Reason
 
@@ -55,7 +57,7 @@ class SharedMemory:
     def word_at(member: Member, address: int) -> Word | None:
         """The place of an address of a process; None if it is not in shared memory."""
         mapping = member.mapping_at(address)
-        if mapping is None or not mapping.shared:
+        if mapping is None or not mapping.shared or mapping.file is None:
             return None
         return Word(*mapping.file, mapping.offset + address - mapping.start)
 
@@ -79,11 +81,11 @@ class SharedMemory:
             for pid in pids:
                 if time.monotonic() > end:
                     return None
-                regions = mappings(pid, self._root)
+                regions = read_maps(pid, self._root)
                 if regions is None:
                     refused += os.path.exists(f"{self._root}/{pid}") and not is_kernel_thread(pid, self._root)
                 for mapping in regions or ():
-                    if mapping.shared:
+                    if mapping.shared and mapping.file is not None:
                         found.setdefault(mapping.file, set()).add(pid)
             self.unseen = describe_unseen("mappings", refused, pids)
             self._mapped = found
@@ -121,7 +123,7 @@ class SharedMemory:
         needle = address.to_bytes(8, "little")
         left = _MOST_SEARCHED
         for mapping in member.mappings:
-            if mapping.permissions != "rw-p" or mapping.path not in ("", "[heap]"):
+            if mapping.permissions != "rw" or mapping.shared or mapping.path not in (None, "[heap]"):
                 continue
             at = mapping.start
             while at < mapping.end:

@@ -9,8 +9,7 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from gdbext.inferior.living_task import has_ended, living_task
-from gdbext.inferior.proc_files import process_name, status_field
+from gdbext.inferior.proc.status import has_ended, living_task, process_name, status_field
 from gdbext.launcher.snapshots.elf import check_machine
 from gdbext.launcher.snapshots.preparation import Preparation
 from gdbext.launcher.snapshots.rights import CAP_SYS_ADMIN, CAP_SYS_CHROOT, has_capability

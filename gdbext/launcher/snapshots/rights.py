@@ -7,9 +7,9 @@ import time
 from pathlib import Path
 
 from gdbext.elf.core_file import read_core_file
-from gdbext.inferior.proc_files import process_name, state_of, status_field
-from gdbext.inferior.stopped import read_stopped, tracer_of
-from gdbext.launcher.processes.tree import numbers, read_text
+from gdbext.inferior.proc.files import numbers, read_text
+from gdbext.inferior.proc.status import process_name, state_of, status_field, tracer_of
+from gdbext.inferior.proc.stopped import read_stopped
 from gdbext.narrate.verdict import stopped_by
 from gdbext.narrate.words import plain
 from gdbext.render.escape import printable

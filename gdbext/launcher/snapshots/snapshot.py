@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from gdbext.errors import GdbextError
-from gdbext.inferior.proc_files import state_of
+from gdbext.inferior.proc.status import state_of
 from gdbext.launcher.snapshots.answers import parse_answer
 from gdbext.launcher.snapshots.containers import prepare_process
 from gdbext.launcher.snapshots.cores import prepare_core

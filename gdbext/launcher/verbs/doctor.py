@@ -8,7 +8,7 @@ import resource
 from collections.abc import Iterator
 from pathlib import Path
 
-from gdbext.inferior.proc_files import status_field
+from gdbext.inferior.proc.status import status_field
 from gdbext.launcher.cli import add_gdb
 from gdbext.launcher.output import write_line
 from gdbext.launcher.snapshots.elf import ONLY_DECODED, is_decoded

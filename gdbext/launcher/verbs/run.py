@@ -13,11 +13,11 @@ from collections.abc import Collection, Iterator
 from types import FrameType
 
 from gdbext.errors import GdbextError, UsageError
+from gdbext.inferior.proc.status import process_tree
 from gdbext.launcher.cli import duration
 from gdbext.launcher.output import say, write_to_stderr
-from gdbext.launcher.processes.tree import process_tree
 from gdbext.launcher.snapshots.snapshot import Options
-from gdbext.launcher.watching.activity import Stillness, read_times
+from gdbext.launcher.watching.activity import Stillness, read_sample
 from gdbext.launcher.watching.tree_report import members, report_tree, send, write_page
 from gdbext.render.escape import as_text, concatenated, printable
 
@@ -129,7 +129,7 @@ class _Runner:
         deadline = None if options.after is None else now + options.after
         stillness, every = None, 0.0
         if options.idle is not None:
-            stillness = Stillness(lambda: read_times(member for member, _ in process_tree(pid)), now)
+            stillness = Stillness(lambda: read_sample(member for member, _ in process_tree(pid)), now)
             every = min(max(options.idle / _PART, _OFTEN), _SELDOM)
         sample_at = None if stillness is None else now + every
         while self._process.poll() is None:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from gdbext.errors import GdbextError, UsageError
-from gdbext.inferior.proc_files import start_of, state_of
+from gdbext.inferior.proc.status import start_of, state_of
 from gdbext.launcher import targets
 from gdbext.launcher.cli import add_snapshot_options, duration, number, parse_options
 from gdbext.launcher.output import say, write
@@ -25,7 +25,7 @@ from gdbext.launcher.processes.tree import find_processes
 from gdbext.launcher.snapshots.classes import signature
 from gdbext.launcher.snapshots.snapshot import Options, Snapshot, Target, take_snapshot
 from gdbext.launcher.status import FOUND, NO_ANSWER, NO_GDB, OUTSIDE, NoGdb, Unreadable, worst
-from gdbext.launcher.watching.activity import Stillness, read_times
+from gdbext.launcher.watching.activity import Stillness, read_sample
 from gdbext.render.escape import as_text, concatenated, json_line, printable
 from gdbext.render.output_file import write_private
 
@@ -125,7 +125,7 @@ class _Watcher:
                 continue
             left = True
             if watched is None or watched.started != started:
-                self._watched[pid] = _Watched(started, Stillness(functools.partial(read_times, [pid]), now, True))
+                self._watched[pid] = _Watched(started, Stillness(functools.partial(read_sample, [pid]), now, True))
             elif watched.stillness.update(now) >= self._options.still and watched.reported != watched.stillness.since:
                 watched.reported = watched.stillness.since
                 self._examine(pid, watched)

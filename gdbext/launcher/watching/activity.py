@@ -2,13 +2,13 @@
 
 The kernel counts the time that each thread was on a processor. A thread that waits for the GIL wakes every 5 ms without
 any progress, and servers have timers, so a thread counts as moving only if it uses more than `MOVING` of the time.
-Source: Linux Documentation/scheduler/sched-stats.rst, Documentation/filesystems/proc.rst.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Mapping
+
+from gdbext.inferior.proc.threads import read_times
 
 #: The share of time on a processor from which a thread moves, and from which it burns.
 MOVING, BURNING = 0.02, 0.5
@@ -18,43 +18,9 @@ _NANOSECONDS = 1_000_000_000
 Sample = Mapping[tuple[int, int], int]
 
 
-def read_times(pids: Iterable[int], root: str = "/proc") -> Sample:
-    """Read the times of all threads of processes; those that have ended are left out."""
-    found = {}
-    for pid in pids:
-        folder = f"{root}/{pid}/task"
-        try:
-            tids = os.listdir(folder)
-        except OSError:
-            continue
-        for tid in tids:
-            time = _read_time(f"{folder}/{tid}")
-            if time is not None:
-                found[pid, int(tid)] = time
-    return found
-
-
-def _read_time(folder: str) -> int | None:
-    try:
-        return int(_read(f"{folder}/schedstat", 256).split()[0])
-    except (IndexError, ValueError):
-        return None
-    except OSError:
-        pass
-    try:  # a kernel without these statistics
-        fields = _read(f"{folder}/stat", 4096).rpartition(b")")[2].split()
-        return (int(fields[11]) + int(fields[12])) * _NANOSECONDS // os.sysconf("SC_CLK_TCK")
-    except (OSError, IndexError, ValueError):
-        return None
-
-
-def _read(path: str, size: int) -> bytes:
-    """Read a file of /proc at once; a file object would double the time for a thousand threads."""
-    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        return os.read(handle, size)
-    finally:
-        os.close(handle)
+def read_sample(pids: Iterable[int]) -> Sample:
+    """Read the times of all threads of processes."""
+    return {(pid, tid): spent for pid in pids for tid, spent in read_times(pid).items()}
 
 
 def is_still(before: Sample, after: Sample, seconds: float, may_burn: bool = False) -> bool:

@@ -7,9 +7,8 @@ import re
 import signal
 from collections.abc import Iterable
 
-from gdbext.inferior.proc_files import start_of
+from gdbext.inferior.proc.status import process_tree, start_of
 from gdbext.launcher.processes import family
-from gdbext.launcher.processes.tree import process_tree
 from gdbext.launcher.snapshots.classes import class_rows
 from gdbext.launcher.snapshots.snapshot import Options
 from gdbext.record import record

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 import pytest
 
 from gdbext.direct.process import ProcessTarget
-from gdbext.direct.tasks import read_tasks
 from gdbext.direct.unmoved import read_unmoved
 from gdbext.errors import GdbextError, NoTarget
+from gdbext.inferior.proc.threads import read_tasks
 from tests.support import samples
 
 PROGRAM = """\

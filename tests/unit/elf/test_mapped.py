@@ -11,7 +11,7 @@ from gdbext.elf.headers import Read
 from gdbext.elf.mapped import MappedModule, mapped_modules
 from gdbext.errors import MemoryUnreadable
 from gdbext.inferior.address_space import Region
-from gdbext.inferior.proc import Proc
+from gdbext.inferior.proc.process import Proc
 from gdbext.inferior.protocol import Module, Section
 from tests.support.fake_elf import elf_headers
 from tests.support.fake_memory import FakeMemory

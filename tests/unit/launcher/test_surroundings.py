@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from gdbext.inferior import proc_files
+from gdbext.inferior.proc import status as status_module
 from gdbext.launcher import cli
 from gdbext.launcher.snapshots import containers, elf, finding, rights
 from gdbext.launcher.snapshots.finding import Gdb, find_gdb, probe
@@ -117,7 +117,7 @@ def test_missing_right_to_trace_has_a_hint(status: Mapping[str, str], uid: int, 
                                            monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: uid)
     monkeypatch.setattr(rights, "ptrace_scope", lambda: scope)
-    for module in (rights, proc_files):
+    for module in (rights, status_module):
         monkeypatch.setattr(module, "status_field",
                             lambda pid, name: {"CapEff": "0", "Name": "gdb", **status}.get(name))
     what, hint = rights.why_not_traced(5)
@@ -250,7 +250,7 @@ def test_pid_of_another_namespace_is_named(monkeypatch: pytest.MonkeyPatch) -> N
     links = {"/proc/30/ns/pid": "pid:[2]", "/proc/40/ns/pid": "pid:[2]", "/proc/self/ns/pid": "pid:[1]"}
     monkeypatch.setattr(os, "listdir", lambda path: ["20", "30", "40", "self"])
     monkeypatch.setattr(os, "readlink", lambda path: links[path])
-    for module in (containers, rights, proc_files):
+    for module in (containers, rights, status_module):
         monkeypatch.setattr(module, "status_field", lambda pid, name: numbers.get((str(pid), name)))
     assert containers.processes_called(7) == [30]
     assert containers.in_namespace_of(7, 40) == 30

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gdbext.inferior.asleep import read_asleep
+from gdbext.inferior.proc.threads import read_asleep
 from gdbext.model import DERIVED, EXCLUSIVE, RECORDED, Thread, Wait
 from gdbext.model.reasons import because
 from tests.support.blocked_threads import look, put, rendered

@@ -7,7 +7,7 @@ import struct
 
 import pytest
 
-from gdbext.inferior.open_files import Descriptor
+from gdbext.inferior.proc.descriptors import Descriptor
 from gdbext.model import DERIVED, EXCLUSIVE, SHARED, Deadlock, Lock
 from gdbext.snapshot import take_snapshot
 from tests.support.blocked_threads import one, put, rendered
@@ -211,7 +211,7 @@ def test_child_that_shares_the_open_file_may_release_it(live: FakeTarget, fake: 
 
 def test_process_that_is_hidden_may_release_it(live: FakeTarget, fake: FakeProc) -> None:
     held_here(fake)
-    (fake.root / "1" / "comm").unlink()
+    (fake.root / "1" / "stat").unlink()
     assert deadlocks(live, FLOCK, 5, LOCK_EX) == ()
 
 

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from gdbext import arch
-from gdbext.inferior.asleep import SystemCall
+from gdbext.inferior.proc.threads import SystemCall
 
 CPU = arch.of("x86_64")
 

@@ -107,8 +107,15 @@ def test_unreadable_descriptors_are_reported(pair: Host, monkeypatch: pytest.Mon
     assert scene.blind == because("descriptors-refused", pid=200)
 
 
-def test_unreadable_system_calls_are_reported(pair: Host) -> None:
-    (pair.root / "200" / "task" / "200" / "syscall").unlink()
+def test_unreadable_system_calls_are_reported(pair: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = os.open
+
+    def refuse(path: str, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
+        if path == "200/syscall":
+            raise PermissionError
+        return opened(path, flags, mode, dir_fd=dir_fd)
+
+    monkeypatch.setattr(os, "open", refuse)
     scene = pair.scene()
     assert scene.blind == because("threads-refused", pid=200)
     assert scene.waits == {}
@@ -387,7 +394,7 @@ def test_process_that_cannot_be_read_may_have_the_open_file(lockers: Host, monke
     listdir = os.listdir
 
     def refuse(path: str) -> list[str]:
-        if path.endswith("/300/fd"):
+        if str(path).endswith("/300/fd"):
             raise PermissionError
         return listdir(path)
 

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from gdbext.inferior.stopped import read_stopped, tracer_of
+from gdbext.inferior.proc.status import tracer_of
+from gdbext.inferior.proc.stopped import read_stopped
 from gdbext.model import Stopped
 from tests.support.fake_proc import FakeProc
 from tests.support.samples import wait_until

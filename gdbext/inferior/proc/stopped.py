@@ -7,12 +7,15 @@ Documentation/admin-guide/cgroup-v2.rst (cgroup.freeze) and cgroup-v1/freezer-su
 from __future__ import annotations
 
 import os
-import re
 import signal
 import time
 from collections.abc import Iterator, Sequence
 
-from gdbext.inferior.asleep import parse_switches
+from gdbext.inferior.proc.files import numbers, read_text
+from gdbext.inferior.proc.mounts import iter_mounts
+from gdbext.inferior.proc.process import read_name
+from gdbext.inferior.proc.status import EXIT_CODE, stat_fields, state_of, tracer_of
+from gdbext.inferior.proc.threads import read_switches
 from gdbext.model import Stopped
 
 #: How long a traced thread must not have run, in seconds: one that strace observes stops at each system call.
@@ -20,14 +23,10 @@ STILL = 0.05
 _MOST_BYTES = 1 << 20
 #: Most folders above a cgroup that are searched for the one that was frozen.
 _MOST_FOLDERS = 64
-#: The index of ``exit_code`` after the name in /proc/PID/stat: of a stopped process the signal, 0 in some kernels.
-_EXIT_CODE = 49
 #: The files of each version of cgroups: one with a certain line if the cgroup is frozen, and one with 1 if this cgroup
 #: itself was frozen, and not one above it.
 _VERSIONS = {"cgroup": ("freezer.state", "FROZEN", "freezer.self_freezing"),
              "cgroup2": ("cgroup.events", "frozen 1", "cgroup.freeze")}
-_TRACER = re.compile(r"^TracerPid:\t(\d+)$", re.MULTILINE)
-_OCTAL = re.compile(r"\\([0-7]{3})")
 
 
 def read_stopped(pid: int, root: str = "/proc", still: float = STILL) -> Stopped | None:
@@ -39,49 +38,38 @@ def read_stopped(pid: int, root: str = "/proc", still: float = STILL) -> Stopped
     threads = list(_threads(f"{root}/{pid}/task"))
     states = {state for _, state in threads}
     if states and states <= {"S", "D"}:
-        return _frozen(root, pid, [folder for folder, _ in threads])
+        return _frozen(root, [f"{root}/{pid}/task/{tid}" for tid, _ in threads])
     if not states or not states <= {"T", "t"}:
         return None
     if "t" in states:
-        before = [_switches(folder) for folder, _ in threads]
-        time.sleep(still)
-        if not before or before != [_switches(folder) for folder, _ in threads]:
+        try:
+            before = read_switches(pid, [tid for tid, _ in threads], root)
+            time.sleep(still)
+            if before != read_switches(pid, before, root):
+                return None
+        except OSError:  # it has ended
             return None
         tracer = tracer_of(pid, root)  # None: it is in another PID namespace
-        return Stopped("tracer", _read(f"{root}/{tracer}/comm").rstrip("\n") or None, tracer)
-    fields = _read(f"{root}/{pid}/stat").rpartition(")")[2].split()
+        return Stopped("tracer", read_name(tracer, root) if tracer is not None else None, tracer)
     try:
-        return Stopped("signal", signal.Signals(int(fields[_EXIT_CODE])).name)
+        # of a stopped process the signal, 0 in some kernels
+        return Stopped("signal", signal.Signals(int(stat_fields(pid, root)[EXIT_CODE])).name)
     except (IndexError, ValueError):
         return Stopped("signal")
 
 
-def tracer_of(pid: int, root: str = "/proc") -> int | None:
-    """The process that traces another one, as a debugger or strace does; None if none is visible."""
-    found = _TRACER.search(_read(f"{root}/{pid}/status"))
-    return int(found[1]) or None if found is not None else None
-
-
-def _threads(folder: str) -> Iterator[tuple[str, str]]:
-    """The folder and the state of each thread that has not ended, up to the first one that runs."""
-    try:
-        names = os.listdir(folder)
-    except OSError:
-        return
-    for name in names:
-        state = _read(f"{folder}/{name}/stat").rpartition(")")[2].strip()[:1]
+def _threads(folder: str) -> Iterator[tuple[int, str]]:
+    """The TID and the state of each thread that has not ended, up to the first one that runs."""
+    for tid in numbers(folder):
+        state = state_of(tid, folder)
         if state and state not in "ZX":
-            yield f"{folder}/{name}", state
+            yield tid, state
             if state == "R":
                 return
 
 
-def _switches(folder: str) -> int | None:
-    return parse_switches(_read(f"{folder}/status"))
-
-
-def _frozen(root: str, pid: int, threads: Sequence[str]) -> Stopped | None:
-    """The cgroup that is frozen with all threads of a process."""
+def _frozen(root: str, threads: Sequence[str]) -> Stopped | None:
+    """The cgroup that is frozen with all threads of a process, which are given by their folders."""
     files = [_frozen_by(root, text) for text in {_read(f"{folder}/cgroup") for folder in threads}]
     if files and None not in files:
         return Stopped("cgroup", files[0])
@@ -119,18 +107,10 @@ def _frozen_by(root: str, cgroups: str) -> str | None:
 
 def _mounts(root: str, kind: str) -> Iterator[str]:
     """Where the file system of cgroups of a version is mounted; of version 1, the one with the freezer."""
-    for line in _read(f"{root}/self/mountinfo").splitlines():
-        head, _, tail = line.partition(" - ")
-        fields, (file_system, *options) = head.split(" "), tail.split(" ") or [""]
-        if (len(fields) > 4 and file_system == kind and fields[3] == "/"
-                and (kind == "cgroup2" or "freezer" in options[-1].split(","))):
-            # the kernel escapes spaces and the like
-            yield _OCTAL.sub(lambda match: chr(int(match[1], 8)), fields[4])
+    for mount in iter_mounts("self", root):
+        if mount.file_system == kind and mount.root == "/" and (kind == "cgroup2" or "freezer" in mount.options):
+            yield mount.folder
 
 
 def _read(path: str) -> str:
-    try:
-        with open(os.open(path, os.O_RDONLY | os.O_CLOEXEC), "rb") as file:
-            return file.read(_MOST_BYTES).decode("utf-8", "backslashreplace")
-    except OSError:  # the process has ended, or we may not read it
-        return ""
+    return read_text(path, _MOST_BYTES) or ""

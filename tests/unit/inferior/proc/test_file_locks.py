@@ -1,14 +1,45 @@
-"""Requests for locks on files, from the arguments of system calls."""
+"""Requests for locks on files, and the locks that are held."""
 
 from __future__ import annotations
 
 import struct
+from pathlib import Path
 
 import pytest
 
 from gdbext.errors import MemoryUnreadable
-from gdbext.inferior.file_locks import FLOCK, OFD, POSIX, Request, decode_request
-from gdbext.inferior.proc import FileLock
+from gdbext.inferior.proc.descriptors import Descriptor
+from gdbext.inferior.proc.fdinfo import FileLock
+from gdbext.inferior.proc.file_locks import FLOCK, OFD, POSIX, Request, decode_request
+from tests.support.fake_proc import DEVICE, FakeProc
+
+
+@pytest.fixture
+def fake(tmp_path: Path) -> FakeProc:
+    return FakeProc(tmp_path)
+
+
+def test_locks(fake: FakeProc) -> None:
+    fake.open(3, "/tmp/x", inode=55)
+    fake.lock("FLOCK", "WRITE", 88, 55)
+    fake.lock("FLOCK", "READ", 100, 55, waits=True)
+    fake.lock("POSIX", "READ", 89, 55, "105 110")
+    fake.lock("POSIX", "READ", 89, 56)
+    proc = fake.proc()
+    file = proc.descriptors.file(3)
+    assert file == f"{DEVICE}:55"
+    assert proc.file_locks.held_on(file) == [FileLock("FLOCK", True, 88, file, 0, None),
+                                             FileLock("POSIX", False, 89, file, 105, 110)]
+
+
+def test_locks_taken_through_a_descriptor(fake: FakeProc) -> None:
+    line = fake.lock("OFDLCK", "WRITE", -1, 55)
+    fake.open(3, "/tmp/x", inode=55, more=line)
+    proc = fake.proc()
+    info = proc.descriptors.info(Descriptor(100, 3))
+    assert info is not None
+    assert info.locks == (FileLock("OFDLCK", True, -1, f"{DEVICE}:55", 0, None),)
+    assert info.locks == tuple(proc.file_locks.held_on(f"{DEVICE}:55"))
 
 
 def data(kind: int, start: int, length: int, whence: int = 0) -> bytes:
