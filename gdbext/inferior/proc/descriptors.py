@@ -66,16 +66,19 @@ def is_path(link: str) -> bool:
     return link.startswith("/") and (not link.startswith("/dev/") or link.startswith("/dev/shm/"))
 
 
-def iter_links(task: int, root: str = "/proc") -> Iterator[tuple[int, str]]:
+def iter_links(task: int, root: str = "/proc") -> Iterator[tuple[int, str | None]]:
     """Iterate over the open descriptors of a process with their links, without those that are closed meanwhile.
 
-    :raises OSError: they may not be read, or the process has ended.
+    :return: the link is None if it may not be read, as in process 1 of some containers.
+    :raises OSError: the descriptors may not be listed, or the process has ended.
     """
     folder = f"{root}/{task}/fd"
     for name in os.listdir(folder):
         try:
             yield int(name), bounded(os.readlink(f"{folder}/{name}"))
-        except (FileNotFoundError, ProcessLookupError):
+        except PermissionError:
+            yield int(name), None
+        except OSError:
             continue
 
 
@@ -137,7 +140,7 @@ class DescriptorTable:
                 if not count % _CLOCK_PERIOD and time.monotonic() > end:
                     self.complete = self.in_time = False
                     return
-                if link.startswith(("pipe:", "socket:")) or is_path(link):
+                if link is not None and (link.startswith(("pipe:", "socket:")) or is_path(link)):
                     found.setdefault(link, []).append(Descriptor(pid, fd))
         except PermissionError:
             self.complete = False

@@ -63,6 +63,8 @@ class Descriptors:
         for pid in sorted(pids, key=lambda other: other not in self._members):
             try:
                 for fd, link in iter_links(pid, self._root):
+                    if link is None:
+                        raise PermissionError
                     if _INODE.match(link):
                         found.setdefault(link, set()).add(Descriptor(pid, fd))
             except PermissionError:
