@@ -17,6 +17,7 @@ from gdbext.errors import GdbextError
 from gdbext.glibc.version import find_c_library
 from gdbext.holders.locks import FoundLocks, find_locks
 from gdbext.inferior.budget import Budget, BudgetedTarget
+from gdbext.locks.seen import SeenWait
 from gdbext.model import (
     DERIVED,
     RECORDED,
@@ -58,7 +59,6 @@ from gdbext.waits.descriptors import MANY
 from gdbext.waits.doubts import Doubts
 from gdbext.waits.lock_kinds import member_of_lock, recognise_address, size_of_lock
 from gdbext.waits.recognisers import find_waits
-from gdbext.waits.seen import SeenWait
 
 
 def take_snapshot(target: TargetWithTypes, object_names: bool = True, budget: Budget | None = None,

@@ -2,7 +2,7 @@
 """Write docs/support.md: what gdbext is tested with and what it decodes, as the tests and tables themselves list it.
 
 The interpreters, scenarios, Debian releases and GDBs are those that the tests go through, the layouts those in
-`gdbext/layout/tables`, the kinds of locks those of `gdbext/model/kinds.py`, the crashes those of
+`gdbext/layout/tables`, the kinds of locks those of `gdbext/model/kinds.py` and `gdbext/libraries`, the crashes those of
 `tests/support/crashes.py`, the precision that of
 the headers of the programs in `tests/precision`, which the tests enforce.
 """
@@ -32,56 +32,6 @@ _SEVERAL = {
     "ended": "two interpreters, one of them gone",
     "own": "three interpreters with a GIL each",
 }
-#: Kinds without a row of `KINDS`, and why.
-_WITHOUT_ROW = {
-    "gil": "the GIL's own wait",
-    "allocator-lock": "`malloc` and `free` of tcmalloc",
-    "openmp-barrier": "futex calls of libgomp itself",
-    "openmp-lock": "futex calls of libgomp itself",
-    "absl-mutex": "`absl::Mutex::Lock`, `ReaderLock`",
-    "absl-condvar": "`absl::CondVar::Wait`, `absl::Mutex::Await`, `LockWhen`",
-    "boost-shared-mutex": "`boost::shared_mutex::lock`, `lock_shared`, `lock_upgrade`",
-    "qt-mutex": "`QMutex::lock`, Qt 5 and 6",
-    "qt-recursive-mutex": "`QRecursiveMutex::lock`",
-    "qt-rwlock": "`QReadWriteLock::lockForRead`, `lockForWrite`, Qt 5 and 6",
-    "qt-semaphore": "`QSemaphore::acquire`",
-    "qt-call": "`Qt::BlockingQueuedConnection`",
-    "parking-lot-mutex": "`parking_lot::Mutex::lock`",
-    "parking-lot-rwlock": "`parking_lot::RwLock::read`, `write`, `upgradable_read`",
-    "parking-lot-condvar": "`parking_lot::Condvar::wait`",
-    "parking-lot-once": "`parking_lot::Once::call_once`",
-    "rust-mutex": "`std::sync::Mutex::lock`",
-    "rust-rwlock": "`std::sync::RwLock::read`, `write`",
-    "rust-condvar": "`std::sync::Condvar::wait`, `Barrier::wait`",
-    "rust-once": "`std::sync::Once::call_once`, `OnceLock`, `LazyLock`",
-    "rust-park": "`std::thread::park`, `std::sync::mpsc`",
-    "pool-job": "jobs of rayon (by the names of its functions), parts of a loop in numba's work queue",
-    "tbb-mutex": "`tbb::mutex::lock`",
-    "tbb-rwlock": "`tbb::rw_mutex::lock`, `lock_shared`",
-    "tbb-tasks": "`task_group::wait`, `parallel_for` and other waits for tasks of oneTBB",
-    "tbb-wait": "workers of oneTBB, `task_arena::execute`, `concurrent_bounded_queue`",
-    "java-monitor": "`synchronized` methods and blocks, `MonitorEnter` of JNI; HotSpot of JDK 11 to 25",
-    "java-condition": "`Object.wait`",
-    "java-lock": "`ReentrantLock`; HotSpot of JDK 11 to 25 with Serial, Parallel or G1 collector, partly with ZGC",
-    "java-rwlock": "`ReentrantReadWriteLock`, likewise",
-    "java-park": "`LockSupport.park`: `Semaphore`, `CountDownLatch`, `Condition.await`, futures, queues",
-    "spin-lock": "`pthread_spin_lock`, awake",
-    "py-lock": "`threading.Lock`, `multiprocessing.Lock`",
-    "py-rlock": "`threading.RLock`, `multiprocessing.RLock`, handlers of `logging`",
-    "py-fast-rlock": "`FastRLock` of Cython code: `fastrlock`, `h5py`, `lupa`, CuPy",
-    "py-import": "`import`",
-    "py-buffered-io": "files",
-    "py-mutex": "`PyMutex_Lock`",
-    "py-critical-section": "`Py_BEGIN_CRITICAL_SECTION`, free-threaded",
-    "stop-the-world": "`gc.collect()` and others, free-threaded",
-    "py-condition": "`threading.Condition`, `multiprocessing.Condition`, `queue`, `concurrent.futures`",
-    "py-event": "`threading.Event`, `multiprocessing.Event`",
-    "py-semaphore": "`threading.Semaphore`, `multiprocessing.Semaphore`",
-    "file-lock": "`flock`, `fcntl`",
-    "descriptor": "`read`, `write`, `poll`, `accept` and other system calls",
-    "futex": "whatever is left",
-}
-
 
 class Incomplete(Exception):
     """Something that the tests or tables list is not described here."""
@@ -194,14 +144,15 @@ def _locks() -> Iterator[str]:
     yield "## Kinds of locks"
     yield ""
     functions: dict[str, list[str]] = {row.kind: sorted(row.functions) for row in KINDS}
-    missing = set(functions) - set(kinds.KINDS)
+    known = kinds.all_kinds()
+    missing = set(functions) - set(known)
     if missing:
         raise Incomplete(f"gdbext/model/kinds.py has no row for {sorted(missing)}")
-    left = set(kinds.KINDS) - set(functions) - set(_WITHOUT_ROW)
+    left = sorted(kind for kind, row in known.items() if kind not in functions and not row.waited_in)
     if left:
-        raise Incomplete(f"no recogniser of lock_kinds.py finds {sorted(left)}; if others do, add them to _WITHOUT_ROW")
-    rows = [(f"`{kind}`", ", ".join(f"`{name}`" for name in functions.get(kind, ())) or _WITHOUT_ROW[kind],
-             row.found) for kind, row in kinds.KINDS.items()]
+        raise Incomplete(f"no recogniser of lock_kinds.py finds {left}; if others do, their rows need `waited_in`")
+    rows = [(f"`{kind}`", ", ".join(f"`{name}`" for name in functions.get(kind, ())) or row.waited_in, row.found)
+            for kind, row in known.items()]
     yield from _table(("kind", "functions one blocks in", "how its holders are known"), rows)
     yield ""
     yield ("Native locks without Python (`tests/gdb/test_native.py`): " + ", ".join(samples.ABBA_VARIANTS)

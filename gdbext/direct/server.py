@@ -24,6 +24,7 @@ from typing import Any, TextIO
 
 from gdbext.commands.answer import write_answer
 from gdbext.direct.one_snapshot import Request, answer_request
+from gdbext.libraries import LIBRARIES
 from gdbext.record import compile_records
 
 #: prctl(2): the signal that a process gets when its parent ends. Source: Linux 6.1 include/uapi/linux/prctl.h.
@@ -34,9 +35,9 @@ _FILES = 3
 _SHORTAGES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOSPC)
 #: Modules that other modules import only when they need them.
 _LATER = ("gdbext.arch.x86_64", "gdbext.cpython.object_state", "gdbext.crash.reader", "gdbext.direct.core",
-          "gdbext.holders.absl_hidden", "gdbext.holders.pairs.posix", "gdbext.holders.pairs.rust",
-          "gdbext.holders.proven", "gdbext.render.crash", "gdbext.render.dot", "gdbext.render.tasks",
-          "gdbext.runtimes.libstdcxx", "gdbext.runtimes.messages", "gdbext.schema.write", "gdbext.stacks.recursion")
+          "gdbext.holders.pairs.posix", "gdbext.holders.proven", "gdbext.render.crash", "gdbext.render.dot",
+          "gdbext.render.tasks", "gdbext.runtimes.libstdcxx", "gdbext.runtimes.messages", "gdbext.schema.write",
+          "gdbext.stacks.recursion", *(name for library in LIBRARIES for name in library.modules()))
 
 
 def main(descriptor: int) -> None:

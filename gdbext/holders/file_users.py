@@ -7,17 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from gdbext.cpython.frames import RawFrame
 from gdbext.errors import GdbextError
+from gdbext.holders.context import HolderContext
+from gdbext.locks.python_reader import Reader
+from gdbext.locks.seen import SeenLock
 from gdbext.model.kinds import DESCRIPTOR, FILE_LOCK, id_of_lock
 from gdbext.model.reasons import because, joined
-from gdbext.waits.python_locks import Reader
-from gdbext.waits.seen import SeenLock
-
-if TYPE_CHECKING:
-    from gdbext.holders.owners import HolderContext
 
 #: A number in a variable is a descriptor only in a function that uses one of these names.
 _NAMES: Final = frozenset(("flock", "lockf", "fcntl", "open"))

@@ -15,34 +15,34 @@ from gdbext.cpython.locks import PyLock
 from gdbext.elf.dynamic import find_dynamic_symbol
 from gdbext.holders.pairs import KINDS, pairs_of
 from gdbext.inferior.protocol import Module, Target
-from gdbext.model import DERIVED, INFERRED, SHARED
-from gdbext.model.kinds import ABSL_MUTEX, FAST_RLOCK, FUTEX, THREAD_EXIT, id_of_lock, kind_of
+from gdbext.locks.library_parts import FunctionCall
+from gdbext.locks.seen import (
+    ALLOCATES,
+    ARRIVING,
+    INITIALISES,
+    MENTIONS,
+    READERS,
+    RUNS_ONCE,
+    SeenLock,
+    held_by,
+    inferred,
+    one_inside,
+)
+from gdbext.model import DERIVED, SHARED
+from gdbext.model.kinds import FAST_RLOCK, FUTEX, THREAD_EXIT, id_of_lock, kind_of
 from gdbext.model.reasons import Reason, because, joined, parts
 from gdbext.proofs.known_code import KnownCode
 from gdbext.runtimes.names import public_name
 from gdbext.threads.code import Code
 from gdbext.threads.mentions import MAX_STACK_SCAN, OUTERMOST, Mentions
 from gdbext.threads.sections import Section, Sections
-from gdbext.threads.site import Sites
+from gdbext.threads.site import Sites, before_signal
 from gdbext.threads.threads import SeenThread, Threads
 from gdbext.waits.lock_kinds import MALLOC
-from gdbext.waits.seen import (
-    ALLOCATES,
-    ARRIVING,
-    INITIALISES,
-    INSIDE_LIBRARY,
-    MENTIONS,
-    READERS,
-    RUNS_ONCE,
-    SeenLock,
-    held_by,
-)
 
 if TYPE_CHECKING:
-    from gdbext.holders.proven import FunctionCall, Proof, ProvenHolders
+    from gdbext.holders.proven import Proof, ProvenHolders
 
-#: Most innermost frames of a loop that waits for a spin lock.
-_LOOP = 3
 #: Most functions that are named in which candidates have acquired a lock.
 _MAX_TAKERS = 4
 
@@ -61,12 +61,11 @@ class HolderFinder:
         self._waits = waits
         self._known_code = known_code
         self._mentions = Mentions(target, code, threads, [
-            lock.address for lock in locks if lock.find_holders not in (None, INITIALISES, INSIDE_LIBRARY)])
+            lock.address for lock in locks if lock.find_holders not in (None, INITIALISES)])
         self._sections = Sections(target.memory, code)
         self._ways: dict[str, Callable[[SeenLock, Collection[int]], SeenLock]] = {
             READERS: self._readers, ARRIVING: self._arriving, RUNS_ONCE: self._running_once,
-            INITIALISES: self._initialising, ALLOCATES: self._allocating, INSIDE_LIBRARY: self._inside_library,
-            MENTIONS: self._mentioning,
+            INITIALISES: self._initialising, ALLOCATES: self._allocating, MENTIONS: self._mentioning,
         }
 
     @cached_property
@@ -113,24 +112,15 @@ class HolderFinder:
         namespaces = (self._proven.namespace_of(lock.kind, self._threads[number].native(self._code))
                       for number in waiters)
         namespace = next(filter(None, namespaces), None)
-        is_hidden = lock.kind == ABSL_MUTEX and self._proven.functions(lock.kind, namespace) is None
-        hidden = self._hidden if is_hidden else frozenset()
+        hidden = self._proven.hidden_functions(lock.kind, namespace, self._threads, self._waits)
         found = {seen.number: self._proven.find(
             seen, lock.kind, Sought(lock.address, only, None if self._may_have_given_back(seen.number, lock)
                                     else is_shared), namespace, hidden)
             for seen in self._threads if seen.unavailable is None}
         return {number: proof for number, proof in found.items() if proof is not None}
 
-    @cached_property
-    def _hidden(self) -> frozenset[int]:
-        """The functions of an Abseil without exported names that acquire mutexes, as the waiting threads show."""
-        from gdbext.holders.absl_hidden import HiddenFunctions
-
-        return HiddenFunctions(self._proven, self._memory, self._code, self._known_code).find(
-            self._threads, self._waits)
-
     def _may_have_given_back(self, number: int, lock: SeenLock) -> bool:
-        """Whether a thread may have released a lock of Rust for a while, although its guard still exists.
+        """Whether a thread may have released a lock for a while, although its guard still exists.
 
         That is so while it waits for a condition variable, shortly before, and until it has acquired the lock again.
         """
@@ -165,15 +155,6 @@ class HolderFinder:
         """The threads that wait for locks with some ids."""
         return [number for number, lock in self._waits.items() if lock.id in ids]
 
-    def _one_inside(self, lock: SeenLock, inside: Collection[int], where: str) -> SeenLock:
-        """The lock with the thread that is inside code for which only one thread can hold the lock."""
-        numbers = tuple(sorted(inside))
-        if len(numbers) == 1 and self._threads.all_available:
-            return _inferred(lock, numbers, because("only-thread-inside", where=where))
-        if not numbers:
-            return replace(lock, why=because("nobody-inside", where=where))
-        return replace(lock, candidates=numbers, why=because("maybe-inside", where=where))
-
     # -- counted, or with the address on the stack ------------------------------------------------------------
 
     def _mentioning(self, lock: SeenLock, waiters: Collection[int]) -> SeenLock:
@@ -207,7 +188,7 @@ class HolderFinder:
         others = tuple(seen.number for seen in self._threads if seen.number not in waiters
                        and (seen.number not in self._waits or self._waits[seen.number].id not in ends))
         if self._threads.all_available and len(others) == lock.count:
-            return _inferred(lock, others, because("as-many-others", missing=lock.count))
+            return inferred(lock, others, because("as-many-others", missing=lock.count))
         mentioning = self._mentions.threads_with(lock.address) - set(waiters)
         return replace(lock, candidates=tuple(sorted(mentioning)), why=because("maybe-not-arrived", missing=lock.count))
 
@@ -233,7 +214,7 @@ class HolderFinder:
                         and helpers.intersection(self._starts([pc - 1]))):
                     inside.add(number)
                     break
-        return self._one_inside(lock, inside, "initialiser")
+        return one_inside(self._threads, lock, inside, "initialiser")
 
     def _starts(self, pcs: Iterable[int]) -> list[int]:
         return [found[0] for found in map(self._code.function_range, pcs) if found is not None]
@@ -258,7 +239,7 @@ class HolderFinder:
         inside = {seen.number for seen in self._threads if seen.unavailable is None
                   and any(self._sections.contains(section, seen.native(self._code), outside.get(seen.number, 1))
                           for section in sections)}
-        return self._one_inside(lock, inside, "static-initialiser")
+        return one_inside(self._threads, lock, inside, "static-initialiser")
 
     def _guard_depth(self, native: Sequence[tuple[int, int]]) -> int | None:
         """Index of the frame of `__cxa_guard_acquire`: it calls `syscall` of the C library."""
@@ -266,37 +247,6 @@ class HolderFinder:
             if self._code.module(native[i][0]) is not self._code.module(native[0][0]):
                 return i
         return None
-
-    def _inside_library(self, lock: SeenLock, waiters: Collection[int]) -> SeenLock:
-        """The threads inside the library of the lock; also a waiter that a signal interrupted there.
-
-        A thread that is awake in the loop in which others sleep may be another waiter, so it is only a candidate.
-        """
-        library = set()
-        for number in waiters:
-            native = self._threads[number].native(self._code)
-            module = self._code.module(native[self._sites.site(native).caller or 0][0])
-            library.add(module.path if module is not None else None)
-        inside = set()
-        for seen in self._threads:
-            native = seen.native(self._code) if seen.unavailable is None else ()
-            start = self._before_signal(native) if seen.number in waiters else 0
-            modules = (self._code.module(pc) for pc, _ in native[start:])
-            if any(module is not None and module.path in library for module in modules):
-                inside.add(seen.number)
-        if any(self._is_awake_in_loop(self._threads[number]) for number in inside):
-            return replace(lock, candidates=tuple(sorted(inside)), why=because("maybe-inside", where="tcmalloc"))
-        return self._one_inside(lock, inside, "tcmalloc")
-
-    def _is_awake_in_loop(self, seen: SeenThread) -> bool:
-        """Whether a thread retries to acquire a spin lock, between two sleeps."""
-        names = [self._code.symbol(pc, index).function for index, (pc, _) in enumerate(seen.native(self._code)[:_LOOP])]
-        return seen.futex is None and any("SpinLock" in (name or "") for name in names)
-
-    def _before_signal(self, native: Sequence[tuple[int, int]]) -> int:
-        """Index of the frame from which a signal handler returns; the number of frames if none is called."""
-        return next((i for i, (pc, _) in enumerate(native) if self._code.cpu.is_signal_return(self._memory, pc)),
-                    len(native))
 
     def _allocating(self, lock: SeenLock, waiters: Collection[int]) -> SeenLock:
         """The threads inside the allocator with the arena; also a waiter that a signal interrupted in the allocator."""
@@ -307,13 +257,13 @@ class HolderFinder:
             native = seen.native(self._code)
             start = 0
             if seen.number in waiters:
-                start = self._before_signal(native)
+                start = before_signal(self._memory, self._code, native)
             if any(self._allocates(native, i) for i in range(start, len(native))):
                 high = min(native[-1][1] + OUTERMOST, native[start][1] + MAX_STACK_SCAN)
                 if (self._mentions.search_stack(native[start][1], high, {lock.address}) if start else
                         seen.number in self._mentions.threads_with(lock.address)):
                     inside.add(seen.number)
-        return self._one_inside(lock, inside, "allocator")
+        return one_inside(self._threads, lock, inside, "allocator")
 
     def _allocates(self, native: Sequence[tuple[int, int]], index: int) -> bool:
         """Whether a frame is in a function of the allocator, or calls one."""
@@ -344,6 +294,3 @@ def _takers(proofs: Mapping[int, Proof]) -> Sequence[Reason]:
     return [because("called-not-released", threads=tuple(numbers), function=function, module=module, call=call)
             for (function, module, call), numbers in [*threads.items()][:_MAX_TAKERS]]
 
-
-def _inferred(lock: SeenLock, numbers: Collection[int], why: Reason) -> SeenLock:
-    return replace(lock, holders=held_by(numbers, INFERRED, why), why=why)

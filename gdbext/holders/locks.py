@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from gdbext.holders.owners import HolderContext, find_holders, holder_context
+from gdbext.holders.context import HolderContext, holder_context
+from gdbext.holders.owners import find_holders
+from gdbext.locks.seen import SeenLock, SeenWait, merge
 from gdbext.model import Hold, Lock, Waiter
 from gdbext.proofs.known_code import KnownCode
 from gdbext.record import record
@@ -13,7 +15,6 @@ from gdbext.threads.gone import GoneOwners
 from gdbext.waits.context import Context
 from gdbext.waits.gil import gil_lock
 from gdbext.waits.native import read_robust_mutexes
-from gdbext.waits.seen import SeenLock, SeenWait, merge
 
 #: Most waiters of an object's lock whose frames are searched for a name of the object.
 _MAX_NAMING = 4

@@ -2,59 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Optional
 
+from gdbext.holders.context import HolderContext
 from gdbext.holders.file_users import using_file
-from gdbext.holders.inferred import HolderFinder
 from gdbext.holders.pool_jobs import threads_of_pool
-from gdbext.holders.python_locks import PythonFrames, inside_with, known_by_frames, python_owner
-from gdbext.holders.qt_lockers import inside_locker
-from gdbext.holders.suspended import SuspendedFrames, inside_suspended
-from gdbext.holders.tbb_tasks import TbbTasks
-from gdbext.model import DERIVED, INFERRED, Lock, Waiter
-from gdbext.model.kinds import FUTEX, POOL_JOB, TBB_TASKS, kind_of
+from gdbext.holders.python_locks import inside_suspended, inside_with, known_by_frames, python_owner
+from gdbext.locks.seen import FREE, READERS, SeenLock, held_by
+from gdbext.model import INFERRED, Lock, Waiter
+from gdbext.model.kinds import FUTEX, POOL_JOB, kind_of
 from gdbext.model.reasons import because, joined, parts
-from gdbext.proofs.known_code import KnownCode
-from gdbext.record import record
 from gdbext.runtimes.names import without_hashes
-from gdbext.threads.gone import GoneOwners
-from gdbext.waits.context import Context
-from gdbext.waits.seen import FREE, READERS, SeenLock, SeenWait, held_by
-
-
-@record
-class HolderContext:
-    """The input of the ways to find holders: the threads with their waits, and readers of everything else.
-
-    `waited` are the locks that threads wait for, by the thread's number.
-    """
-
-    waits: Context
-    waited: Mapping[int, SeenLock]
-    gone: GoneOwners
-    frames: PythonFrames
-    finder: HolderFinder
-    suspended: SuspendedFrames
-    tbb_tasks: TbbTasks
-
-
-def holder_context(context: Context, gone: GoneOwners, locks: Collection[SeenLock],
-                   waits: Mapping[int, SeenWait], known_code: KnownCode) -> HolderContext:
-    """Prepare to find holders.
-
-    :param locks: all locks whose holders will be searched: each stack is searched for all of them at once.
-    :param known_code: what earlier snapshots have found out about the code.
-    """
-    waited = {number: wait.lock for number, wait in waits.items() if wait.lock is not None}
-    finder = HolderFinder(context.target, context.code, context.threads, context.sites, context.library.modules, locks,
-                          waited, known_code)
-    return HolderContext(
-        context, waited, gone,
-        PythonFrames(context.threads, context.python_locks, [lock for lock in locks if lock.python is not None]),
-        finder, SuspendedFrames(context), TbbTasks(context, finder))
-
 
 #: A way to find holders. It returns the lock with its holders or a reason, or None so that the next way is tried.
 Way = Callable[[SeenLock, Collection[int], HolderContext], Optional[SeenLock]]
@@ -118,13 +78,10 @@ def running_job(lock: SeenLock, waiters: Collection[int], context: HolderContext
     return replace(lock, holders=held_by(found.threads, INFERRED, why), why=joined([*parts(lock.why), why]))
 
 
-def running_task(lock: SeenLock, waiters: Collection[int], context: HolderContext) -> SeenLock | None:
-    """The threads that run a task of oneTBB which the wait needs."""
-    if lock.kind != TBB_TASKS:
-        return None
-    found = context.tbb_tasks.threads_running(lock.address)
-    return replace(lock, holders=tuple([
-        holder for number, why in found.items() for holder in held_by((number,), DERIVED, why)]))
+def of_library(lock: SeenLock, waiters: Collection[int], context: HolderContext) -> SeenLock | None:
+    """The holders of a lock of a library that has a way of its own to find them."""
+    library = context.libraries.get(lock.kind)
+    return library.find(lock, waiters) if library is not None else None
 
 
 def by_circumstance(lock: SeenLock, waiters: Collection[int], context: HolderContext) -> SeenLock | None:
@@ -133,8 +90,7 @@ def by_circumstance(lock: SeenLock, waiters: Collection[int], context: HolderCon
 
 
 WAYS: tuple[Way, ...] = (by_machine_code, named, recorded_tid, recorded_descriptor, python_owner, inside_with,
-                         inside_suspended, known_by_frames, inside_locker, using_file, running_job, running_task,
-                         by_circumstance)
+                         inside_suspended, known_by_frames, of_library, using_file, running_job, by_circumstance)
 
 
 def find_holders(lock: SeenLock, waiters: Sequence[Waiter], context: HolderContext) -> Lock:

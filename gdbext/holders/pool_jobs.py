@@ -1,6 +1,6 @@
 """Which threads can finish the job of a thread pool: those that have code of the pool's file on their stacks.
 
-The code of a pool is compiled into the file that uses it (rayon), or is a file of its own (numba's work queue). A
+The code of a pool is compiled into the file that uses it, or is a file of its own. A
 thread that runs a job was called by that code. So these threads may be more than those that can finish the job, but
 none is missing.
 """
@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
+from gdbext.libraries import LIBRARIES
+from gdbext.locks.seen import SeenLock
 from gdbext.model.reasons import parts
 from gdbext.record import record
 from gdbext.threads.code import Code
 from gdbext.threads.site import Sites
 from gdbext.threads.threads import Threads
-from gdbext.waits.numba_queue import WORKER_IDLE
-from gdbext.waits.seen import SeenLock
 
 
 @record
@@ -42,13 +42,14 @@ def threads_of_pool(threads: Threads, code: Code, sites: Sites, waiters: Collect
     if file is None or not threads.all_available:
         return None
     found = []
+    idle = frozenset(code for library in LIBRARIES for code in library.idle)
     for seen in threads:
         native = seen.native(code)
         is_inside = any(code.module(pc) is file for pc, _ in native)
         if seen.number in waiters or not is_inside and _is_whole(native, sites, seen.number == threads.first):
             continue
         lock = waited.get(seen.number)
-        if lock is None or all(why.code != WORKER_IDLE for why in parts(lock.why)):
+        if lock is None or idle.isdisjoint(why.code for why in parts(lock.why)):
             found.append(seen.number)
     return PoolThreads(tuple(found), file.name)
 

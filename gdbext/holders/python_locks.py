@@ -7,89 +7,17 @@ lock (`DERIVED`), or the thread whose function has called ``acquire`` and will c
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection
 from dataclasses import replace
-from functools import cached_property, partial
-from typing import TYPE_CHECKING
 
 from gdbext.cpython.taken import AcquireCall, TakenLock
-from gdbext.holders.references import References
+from gdbext.holders.context import HolderContext
+from gdbext.locks.seen import SeenLock, held_by
 from gdbext.model import DERIVED, INFERRED
 from gdbext.model.kinds import kind_of
 from gdbext.model.reasons import because, joined
-from gdbext.remembered import remembered
-from gdbext.threads.threads import Threads
-from gdbext.waits.python_locks import PythonLocks
-from gdbext.waits.seen import SeenLock, held_by
-
-if TYPE_CHECKING:
-    from gdbext.holders.owners import HolderContext
 
 _INSIDE = because("in-with-block")
-
-
-class PythonFrames:
-    """The locks in the Python frames of all threads; each stack is read once.
-
-    :param wanted: the locks that threads wait for.
-    """
-
-    def __init__(self, threads: Threads, locks: PythonLocks, wanted: Collection[SeenLock]) -> None:
-        self._threads = threads
-        self._locks = locks
-        self._wanted = wanted
-
-    @remembered
-    def taken_by(self, number: int) -> Mapping[int, TakenLock]:
-        """The locks (``PyObject *``) that a thread has taken in `with` statements and by calls of ``acquire``."""
-        # a recursive lock was taken in its outermost block, which is the last
-        return {taken.lock: taken for reader, stack in self._locks.stacks(number) for taken in reader.taken.of(stack)}
-
-    @cached_property
-    def inside(self) -> Mapping[int, Sequence[tuple[int, TakenLock]]]:
-        """By lock (``PyObject *``): the threads that have taken it in a `with` statement or by ``acquire``."""
-        found: dict[int, list[tuple[int, TakenLock]]] = {}
-        for seen in self._threads:
-            for address, taken in self.taken_by(seen.number).items():
-                found.setdefault(address, []).append((seen.number, taken))
-        return found
-
-    @cached_property
-    def users(self) -> Mapping[str, Collection[int]]:
-        """By id of a lock that threads wait for: the threads whose frames refer to it."""
-        known = References(self._wanted)
-        numbers: dict[str, set[int]] = {}
-        for seen in self._threads:
-            for reader, stack in self._locks.stacks(seen.number):
-                for raw in stack:
-                    for found in known.find(reader, raw):
-                        numbers.setdefault(found.id, set()).add(seen.number)
-        return numbers
-
-    def refers(self, number: int, lock: SeenLock) -> bool:
-        """Whether a frame of a thread refers to a lock."""
-        known = References([lock])
-        return any(known.find(reader, raw) for reader, stack in self._locks.stacks(number) for raw in stack)
-
-    def is_searchable(self, number: int) -> bool:
-        """Whether a thread has any Python frame."""
-        return any(stack for _, stack in self._locks.stacks(number))
-
-    def released_by_others(self, number: int, lock: SeenLock) -> bool:
-        """Whether a thread other than the holder may release a lock; some programs use a lock to send a signal."""
-        known = References([lock])
-        return any(reader.taken.releases(raw) and known.find(reader, raw)
-                   for seen in self._threads if seen.number != number
-                   for reader, stack in self._locks.stacks(seen.number) for raw in stack)
-
-    def may_be_released(self, number: int, lock: SeenLock) -> bool:
-        """Whether a thread other than the holder may release a lock without acquiring it first."""
-        if lock.python is None:
-            return True
-        known = References([lock])
-        return any(reader.taken.may_release(raw, lock.python.address, partial(known.find, reader, raw))
-                   for seen in self._threads if seen.number != number
-                   for reader, stack in self._locks.stacks(seen.number) for raw in stack)
 
 
 def python_owner(found: SeenLock, waiters: Collection[int], context: HolderContext) -> SeenLock | None:
@@ -168,6 +96,26 @@ def _of_call(found: SeenLock, number: int, taken: TakenLock, call: AcquireCall, 
     is_proven = call.is_local and call.ways == "all"
     why = because("acquired-by-call" if call.ways == "all" else "acquired-by-call-normally", expression=call.expression)
     return replace(found, holders=held_by((number,), DERIVED if is_proven else INFERRED, why, taken_at=taken.at))
+
+
+def inside_suspended(found: SeenLock, waiters: Collection[int], context: HolderContext) -> SeenLock | None:
+    """The thread that alone can resume the suspended frame that is inside a `with` block of a Python lock."""
+    takers = context.suspended.takers(found)
+    if not takers:
+        return None
+    numbers = tuple(sorted({number for taker in takers for number in taker.threads}))
+    if len(takers) > 1:
+        return replace(found, candidates=numbers, why=because("in-several-with-blocks"))
+    taker, = takers
+    number, at = taker.threads[0], taker.at
+    if not taker.only:
+        return replace(found, candidates=numbers, why=because("in-shared-generator", file=at.file, line=at.line))
+    waits = number in waiters
+    if taker.doubtful or (context.frames.released_by_others(number, found) if waits else taker.taken.unless_waiting):
+        return replace(found, candidates=numbers, why=because("maybe-left-with-block"))
+    why = because("in-suspended-task" if taker.what == "task" else "in-suspended-greenlet" if taker.what == "greenlet"
+                  else "in-suspended-generator", file=at.file, line=at.line, thread=number)
+    return replace(found, holders=held_by((number,), DERIVED, why, taken_at=taker.taken.at))
 
 
 def known_by_frames(found: SeenLock, waiters: Collection[int], context: HolderContext) -> SeenLock | None:

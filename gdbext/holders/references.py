@@ -7,8 +7,8 @@ from collections.abc import Iterable
 
 from gdbext.cpython.frames import RawFrame
 from gdbext.errors import GdbextError
-from gdbext.waits.python_locks import Reader
-from gdbext.waits.seen import SeenLock
+from gdbext.locks.python_reader import Reader
+from gdbext.locks.seen import SeenLock
 
 #: The character after the variable in an expression such as ``forks[1]`` and ``Pool.lock``.
 _VARIABLE = re.compile(r"[.\[]")

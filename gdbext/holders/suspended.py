@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from gdbext.cpython.frames import RawFrame
 from gdbext.cpython.generators import GENERATORS
@@ -22,16 +21,12 @@ from gdbext.cpython.taken import TakenLock
 from gdbext.cpython.tasks import PENDING, AsyncioReader, AwaitChain
 from gdbext.errors import GdbextError, if_unreadable
 from gdbext.holders.references import References
-from gdbext.model import DERIVED, PyFrame
-from gdbext.model.reasons import because
+from gdbext.locks.python_reader import Reader
+from gdbext.locks.seen import SeenLock
+from gdbext.model import PyFrame
 from gdbext.record import record
 from gdbext.threads.python_side import Python
 from gdbext.waits.context import Context
-from gdbext.waits.python_locks import Reader
-from gdbext.waits.seen import SeenLock, held_by
-
-if TYPE_CHECKING:
-    from gdbext.holders.owners import HolderContext
 
 #: Most tasks of one interpreter whose coroutines are read. Of more nothing is concluded.
 _MAX_TASKS = 20_000
@@ -257,23 +252,3 @@ def _place(stack: Sequence[RawFrame], taken_at: PyFrame) -> PyFrame:
     """Where the function that has taken a lock is suspended; the innermost frame if it is not in the stack."""
     where = taken_at.qualified_name, taken_at.file
     return next((raw.frame for raw in stack if (raw.frame.qualified_name, raw.frame.file) == where), stack[0].frame)
-
-
-def inside_suspended(found: SeenLock, waiters: Collection[int], context: HolderContext) -> SeenLock | None:
-    """The thread that alone can resume the suspended frame that is inside a `with` block of a Python lock."""
-    takers = context.suspended.takers(found)
-    if not takers:
-        return None
-    numbers = tuple(sorted({number for taker in takers for number in taker.threads}))
-    if len(takers) > 1:
-        return replace(found, candidates=numbers, why=because("in-several-with-blocks"))
-    taker, = takers
-    number, at = taker.threads[0], taker.at
-    if not taker.only:
-        return replace(found, candidates=numbers, why=because("in-shared-generator", file=at.file, line=at.line))
-    waits = number in waiters
-    if taker.doubtful or (context.frames.released_by_others(number, found) if waits else taker.taken.unless_waiting):
-        return replace(found, candidates=numbers, why=because("maybe-left-with-block"))
-    why = because("in-suspended-task" if taker.what == "task" else "in-suspended-greenlet" if taker.what == "greenlet"
-                  else "in-suspended-generator", file=at.file, line=at.line, thread=number)
-    return replace(found, holders=held_by((number,), DERIVED, why, taken_at=taker.taken.at))

@@ -1,20 +1,16 @@
-"""The sentence for each reason code of `gdbext.model.reasons`."""
+"""The sentence for each reason code. Those of the libraries in `gdbext.libraries` are loaded when one is needed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Union, cast
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+from gdbext.libraries.library import Wording
+from gdbext.libraries.wording import MANY, have, listed
 from gdbext.model.kinds import name_of_kind
 from gdbext.model.reasons import Argument, Reason, ReasonCode
 from gdbext.narrate.crash_reasons import WORDINGS as CRASH_WORDINGS
-
-#: A format string for `str.format`, or a function if the words depend on the arguments. Arguments that are reasons
-#: arrive as sentences.
-Wording = Union[str, Callable[..., str]]
-
-#: How many items of a list are named.
-_MANY = 4
 
 _PARTS = {
     "async-with": "its `async with` blocks", "asyncio-running": "its running tasks", "callbacks": "its callbacks",
@@ -36,34 +32,21 @@ _LACKS = {
 }
 _OWNERLESS = {
     "elided-mutex": "the mutex uses lock elision (Intel TSX), which", "futex": "a futex word of unknown meaning",
-    "absl-mutex": "an absl::Mutex",
-    "future": "a std::future that a thread waits for", "libgomp-lock": "an internal lock of libgomp",
-    "libgomp-semaphore": "a semaphore of libgomp", "linker": "the lock is held and", "mutex": "the mutex is locked and",
-    "once-flag": "a _PyOnceFlag", "openmp-lock": "an OpenMP lock", "py-mutex": "a PyMutex",
-    "parking-lot": "a lock of parking_lot", "python-lock": "a lock of this kind", "qt-mutex": "a QMutex",
-    "qt-rwlock": "a QReadWriteLock",
-    "rust": "a lock of Rust's standard library", "rw-mutex": "a _PyRWMutex",
-    "shared-mutex": "a boost::shared_mutex",
-    "spin-lock": "a spin lock", "stdio": "the lock", "tbb": "a mutex of TBB",
+    "future": "a std::future that a thread waits for",
+    "linker": "the lock is held and", "mutex": "the mutex is locked and",
+    "once-flag": "a _PyOnceFlag", "py-mutex": "a PyMutex",
+    "python-lock": "a lock of this kind",
+    "rw-mutex": "a _PyRWMutex",
+    "spin-lock": "a spin lock", "stdio": "the lock",
 }
 _PLACES = {
-    "allocator": "the allocator with this arena", "critical-section": "the critical section",
+    "allocator": "the allocator with this arena",
     "initialiser": "its initialiser", "static-initialiser": "the initialiser of the static variable",
-    "tcmalloc": "tcmalloc",
 }
-
-
-def _listed(texts: Sequence[object], count: int | None = None) -> str:
-    """List the first few texts, and how many more there are; `count` is the total if not all are given."""
-    count = len(texts) if count is None else count
-    named = [str(text) for text in texts]
-    if count > _MANY:
-        return f"{', '.join(named[:_MANY])} and {count - _MANY} more"
-    return " and ".join([part for part in (", ".join(named[:-1]), *named[-1:]) if part])
 
 
 def _processes(pids: Sequence[int]) -> str:
-    return f"process{'es' if len(pids) != 1 else ''} {_listed(pids)}"
+    return f"process{'es' if len(pids) != 1 else ''} {listed(pids)}"
 
 
 def _processes_have(pids: Sequence[int]) -> str:
@@ -83,17 +66,6 @@ def _shared_memory(kind: str, path: str, offset: int) -> str:
         return ""
     path = path.replace(" (deleted)", "")
     return f" in shared memory ({'without a file' if path in ('', '/dev/zero') else path}, {offset:#x})"
-
-
-def _has(count: int, noun: str = "thread") -> str:
-    return f"{count} {noun}{' has' if count == 1 else 's have'}"
-
-
-def _host_functions(threads: Sequence[int]) -> str:
-    if not threads:
-        return ""
-    which = f"threads {_listed(threads)} are" if len(threads) > 1 else f"thread {threads[0]} is"
-    return f"; {which} in a function that the GPU may have to wait for"
 
 
 def _counted(count: int) -> str:
@@ -134,7 +106,6 @@ _WORDINGS: Mapping[ReasonCode, Wording] = {
     "condition-has-no-owner": "a condition has no owner: any thread may notify it",
     "condvar-has-no-owner": "a condition variable has no owner: any thread may signal it",
     "event-has-no-owner": "an event has no owner: any thread may set it",
-    "java-condition-has-no-owner": "any thread that has the monitor may notify it",
     "park-has-no-owner": "any thread may unpark it",
     "py-semaphore-has-no-owner": "a semaphore has no owner: any thread may release it",
     "semaphore-has-no-owner": "a semaphore has no owner: any thread may post it",
@@ -188,9 +159,8 @@ _WORDINGS: Mapping[ReasonCode, Wording] = {
     "held-by-another-process": "no thread of this process holds it; another process may",
     "lock-about-to-be-taken": "it is free and about to be acquired",
     "lock-unreadable": "it cannot be read: {error}",
-    "records-no-owner": lambda what: f"{_OWNERLESS[what]} records no owner",
+    "records-no-owner": lambda what: f"{_term(what, _OWNERLESS)} records no owner",
     "readers-counted": _counted,
-    "ordered-section": "the thread in the ordered section, and the next to enter it, are not recorded",
 
     "asked-to-stop": "attached, and asked to stop",
     "in-critical-section": "attached, in an active critical section of it",
@@ -228,45 +198,8 @@ _WORDINGS: Mapping[ReasonCode, Wording] = {
     "queue-counts": _counts,
     "requester-unknown": "the requesting thread is not known",
 
-    "all-arrived": "all threads have arrived and are about to wake up",
-    "idle-pool": "an idle thread pool",
-    "members-elsewhere": lambda missing, seen, total, elsewhere: (
-        f"{_has(missing)} not arrived; {seen} of its {total} members were found, {elsewhere} of them elsewhere"),
-    "members-missing": lambda missing: (
-        f"{_has(missing)} not arrived, and exactly {missing} of the team's members "
-        f"{'is' if missing == 1 else 'are'} not waiting there"),
-    "members-not-existing": "{missing} of its {total} threads do not exist in this process",
-    "numba-waits-for-loop": "waits until a worker of numba has done its part of a loop",
-    "numba-worker-idle": "idle worker of numba",
-    "openmp-worker": "OpenMP worker of {library}",
-    "openmp-worker-idle": "idle OpenMP worker of {library}",
-    "openmp-worker-in": "OpenMP worker of {library} in {function}",
-    "rayon-in-job": "inside a job of a rayon pool",
-    "rayon-waits-for-job": "waits for a job of a rayon pool",
-    "rayon-worker-idle": "idle worker of rayon",
-    "tbb-has-no-owner": "any thread may wake it",
-    "tbb-runs-task": "runs one of the tasks, called by {module}",
-    "tbb-tasks-in": "in {function}",
-    "tbb-waits-in": "in {function}; the thread that will wake it is not recorded",
-    "tbb-worker-idle": "worker of TBB without tasks",
-    "tokio-block-on": "in `block_on` of tokio until a future is ready",
-    "tokio-blocking-idle": "idle thread of tokio's pool for blocking calls",
-    "tokio-in-blocking-call": "inside a call of tokio's `spawn_blocking`",
-    "tokio-in-task": "inside a task of tokio, whose worker it blocks",
-    "tokio-worker-idle": "idle worker of tokio",
-    "owner-is-its-task": "the lock names the task of the thread as its owner",
-    "owner-task-unknown": "the lock names a task as its owner, and no thread was found that runs it",
     "tasks-left": "some tasks are unfinished, and the threads that run them are not recorded",
-    "tasks-run": "all threads of the team have arrived, and those that do not sleep run tasks",
-    "team-starts-or-ends": "a team's threads are about to start or to end",
 
-    "java-first-reader": "readers have locked it {count} times; only the first reader is recorded",
-    "java-lock-stack": "the Java machine lists the object among those that the thread has locked",
-    "java-owner-claimed": "its owner field names the candidate; its class may let another thread release it",
-    "java-owner-unknown": "its owner field contains {word:#x}, which identifies no thread of the Java machine",
-    "qt-call-handled": "the only thread that handles the event of the call",
-    "qt-call-queued": "its queue of events contains the call",
-    "qt-call-unknown": "the thread that is to run the call was not found",
 
     "descriptor": "{name}",
     "former-descriptor": "the former fd {fd}",
@@ -283,15 +216,14 @@ _WORDINGS: Mapping[ReasonCode, Wording] = {
     "waits-for-child": "waits for child {process}",
     "waits-for-child-number": lambda number, process=None: (
         f"waits for child process {number}" + ("" if process is None else f", which is {process} here")),
-    "waits-for-children": lambda children, count: f"waits for any child: {_listed(children, count)}",
+    "waits-for-children": lambda children, count: f"waits for any child: {listed(children, count)}",
     "waits-for-execve": lambda children, count: (
         "waits until a child process calls execve" if not count
         else f"waits until child {children[0]} calls execve" if count == 1
-        else f"waits until one of its children calls execve: {_listed(children, count)}"),
+        else f"waits until one of its children calls execve: {listed(children, count)}"),
     "waits-for-futexes": lambda words, count: (
         f"waits for any of the futex words {', '.join(map(hex, words))}"
         + (f" and {count - len(words)} more" if count > len(words) else "")),
-    "waits-for-gpu": lambda function, inside: f"waits for the GPU in {function}(){_host_functions(inside)}",
     "waits-for-group": "waits for any child process of group {group}",
     "waits-for-message": "waits for a message in System V queue {number}",
     "waits-for-own-group": "waits for any child process of its own group",
@@ -299,12 +231,11 @@ _WORDINGS: Mapping[ReasonCode, Wording] = {
     "waits-for-room": "waits for room in System V queue {number}",
     "waits-for-semaphores": "waits for System V semaphore set {number}",
     "waits-for-signal": lambda signals=(): f"waits for {' or '.join(signals) or 'a signal'}",
-    "waits-in-cuda": lambda function, inside: f"waits in {function}() of the CUDA driver{_host_functions(inside)}",
     "with-timeout": "{wait}, with a timeout",
     "wrote-a-part": "the call wrote only part of the data: stopping the thread ended it",
 
     "connects-to": lambda place, listeners=(): (
-        f"to {place}" + (f", where {_listed(listeners)} listens" if listeners else "")),
+        f"to {place}" + (f", where {listed(listeners)} listens" if listeners else "")),
     "copies-to": "it copies to {name}",
     "descriptor-not-in-core": "a core does not record what it referred to",
     "descriptor-not-visible": "what it refers to cannot be seen from here",
@@ -312,17 +243,17 @@ _WORDINGS: Mapping[ReasonCode, Wording] = {
     "descriptor-unreadable": "what it refers to cannot be read",
     "descriptor-in-use": "the candidates have this descriptor in a variable, a `with` statement or a system call",
     "file-locked-here": lambda fds: (
-        f"only this process has the open file that holds the lock: {_listed([f'fd {fd}' for fd in fds])}"),
+        f"only this process has the open file that holds the lock: {listed([f'fd {fd}' for fd in fds])}"),
     "in-accept-queue": lambda listeners: (
         "no process has accepted the connection yet; it is in the queue of "
-        f"{_listed(listeners) or 'a listening socket that was not found'}"),
+        f"{listed(listeners) or 'a listening socket that was not found'}"),
     "ioctl-request": "request {request:#x}",
-    "locked-by": lambda lockers: f"locked by {_listed(lockers)}",
+    "locked-by": lambda lockers: f"locked by {listed(lockers)}",
     "locker-not-recorded": "the process that locked it is not recorded",
     "locker-unknown": "the process that locked it is not known",
     "of-descriptor": "of fd {fd}, {end}",
-    "other-end": lambda ends: f"the other end is {_listed(ends)}",
-    "other-end-here": lambda fds: f"only this process has the other end: {_listed([f'fd {fd}' for fd in fds])}",
+    "other-end": lambda ends: f"the other end is {listed(ends)}",
+    "other-end-here": lambda fds: f"only this process has the other end: {listed([f'fd {fd}' for fd in fds])}",
     "other-end-not-found": "no process was found that has the other end open; some processes could not be examined",
     "other-end-not-open": "no process has the other end open",
     "other-end-not-searched": "its other end was not searched for: there are too many descriptors",
@@ -331,24 +262,23 @@ _WORDINGS: Mapping[ReasonCode, Wording] = {
     "process-running": lambda pid, name, command: (
         f"process {pid}" + (f' "{name}"' if name is not None else "") + f" ({command})"),
     "this-process": "this process",
-    "watches": lambda watched, count: f"it watches {_listed(watched, count)}",
+    "watches": lambda watched, count: f"it watches {listed(watched, count)}",
     "watches-nothing": "it watches nothing",
 
     "as-many-others": lambda missing: (
-        f"{_has(missing)} not arrived, and exactly {missing} other thread{'s' if missing != 1 else ''} could still do "
+        f"{have(missing)} not arrived, and exactly {missing} other thread{'s' if missing != 1 else ''} could still do "
         "so"),
     "called-not-released": lambda threads, function, module, call: (
         f"{f'{function}() in {module}' if function else f'code in {module}'} has called {call}() for it, and has not "
-        f"released it, in thread{'s' if len(threads) != 1 else ''} {_listed(threads)}"),
+        f"released it, in thread{'s' if len(threads) != 1 else ''} {listed(threads)}"),
     "foreign-owner": "its owner has TID {tid}, which is not a thread of this process; the lock is shared",
     "guard-in-frame": lambda function, module, call: (
         f"{f'{function}() in {module}' if function else f'code in {module}'} has acquired it, and a guard object in "
         f"its frame will release it{f' with {call}()' if call else ''}"),
-    "in-locker-block": "inside a `with` block of a locker that has the lock",
-    "maybe-inside": lambda where: f"threads that may be inside {_PLACES[where]}",
-    "maybe-not-arrived": lambda missing: f"{_has(missing)} not arrived; which ones is not recorded",
-    "nobody-inside": lambda where: f"no thread was found inside {_PLACES[where]}",
-    "only-thread-inside": lambda where: f"the only thread inside {_PLACES[where]}",
+    "maybe-inside": lambda where: f"threads that may be inside {_term(where, _PLACES)}",
+    "maybe-not-arrived": lambda missing: f"{have(missing)} not arrived; which ones is not recorded",
+    "nobody-inside": lambda where: f"no thread was found inside {_term(where, _PLACES)}",
+    "only-thread-inside": lambda where: f"the only thread inside {_term(where, _PLACES)}",
     "owner-called-fork": "its owner had TID {tid} in the process that forked this one; the thread that called fork is "
                          "the first thread here",
     "proven-by-code": lambda function, module, call: (
@@ -383,7 +313,7 @@ _WORDINGS: Mapping[ReasonCode, Wording] = {
     "deadlocks-not-listed": "the document does not list deadlocks",
     "owner-gone": lambda lock, orphan, why=None: _with_why(f"the owner of {lock} is gone: {orphan}", why),
 
-    "any-descriptor": lambda waits: " or ".join(waits[:_MANY]),
+    "any-descriptor": lambda waits: " or ".join(waits[:MANY]),
     "end-of-process": lambda pids: f"for the end of {_processes(pids)}",
     "end-of-thread": "for the end of thread {number}",
     "futex-word": "for a futex word",
@@ -397,7 +327,7 @@ _WORDINGS: Mapping[ReasonCode, Wording] = {
     "children-of-process": "these are its children",
     "children-ended": lambda children, count: (
         f"{'a child process has' if count == 1 else f'{count} child processes have'} ended, and this process has not "
-        f"waited for {'it' if count == 1 else 'them'}: {_listed(children, count)}"),
+        f"waited for {'it' if count == 1 else 'them'}: {listed(children, count)}"),
     "child-ended": lambda process, signal=None, status=None: process + (
         f" was killed by {signal}" if signal is not None else
         f" has exited with status {status}" if status is not None else " has ended"),
@@ -447,9 +377,30 @@ _WORDINGS: Mapping[ReasonCode, Wording] = {
 }
 
 
+@functools.cache
+def _of_libraries() -> tuple[Mapping[ReasonCode, Wording], Mapping[str, str]]:
+    """The sentences of the libraries, and what they call their locks and places."""
+    from gdbext.libraries import LIBRARIES
+
+    return ({code: wording for library in LIBRARIES for code, wording in library.words.items()},
+            {term: text for library in LIBRARIES for term, text in library.terms.items()})
+
+
+def _term(term: str, own: Mapping[str, str]) -> str:
+    return own.get(term) or _of_libraries()[1][term]
+
+
+def wording_of(code: ReasonCode) -> Wording:
+    """The wording of a code.
+
+    :raises LookupError: there is none, as for a code of a newer version.
+    """
+    return CRASH_WORDINGS.get(code) or _WORDINGS.get(code) or _of_libraries()[0][code]
+
+
 def explain(reason: Reason) -> str:
     """The sentence of a reason, in lower case without a full stop. Text from the target is not escaped."""
-    wording = CRASH_WORDINGS.get(reason.code) or _WORDINGS[cast("ReasonCode", reason.code)]
+    wording = wording_of(reason.code)
     arguments: dict[str, Any] = {name: _worded(value) for name, value in reason.arguments}
     return wording.format(**arguments) if isinstance(wording, str) else wording(**arguments)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, cast
 
-from gdbext.model.reasons import Argument, Reason, ReasonCode, because
+from gdbext.model.reasons import Argument, Reason, because
 from gdbext.narrate.reasons import explain
 from gdbext.schema.codec import TEXT, TEXTS, Codec, Codes, or_none
 
@@ -37,7 +37,7 @@ def _read_code(value: object, depth: int = 0) -> Reason | None:
     if not isinstance(code, str) or not isinstance(arguments, dict) or depth > _MAX_DEPTH:
         return None
     try:
-        reason = Reason(cast("ReasonCode", code),
+        reason = Reason(code,
                         tuple((name, _read_argument(each, depth)) for name, each in arguments.items()))
         explain(reason)
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):

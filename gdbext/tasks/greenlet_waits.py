@@ -22,12 +22,12 @@ from gdbext.cpython.runtime import InterpreterState
 from gdbext.cpython.taken import TakenLock
 from gdbext.errors import GdbextError, UnknownLayout, if_unreadable
 from gdbext.holders.references import References
+from gdbext.locks.python_reader import Reader
+from gdbext.locks.seen import SeenLock
 from gdbext.model import DERIVED, INFERRED, RECORDED, Evidence, Greenlet, GreenletWait, ProblemKind, PyFrame
 from gdbext.model.reasons import Reason, because, because_of
 from gdbext.threads.python_side import Python
 from gdbext.waits.context import Context
-from gdbext.waits.python_locks import Reader
-from gdbext.waits.seen import SeenLock
 
 READY: Final = "ready"
 

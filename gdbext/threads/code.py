@@ -19,6 +19,7 @@ from gdbext.inferior.address_space import AddressSpace
 from gdbext.inferior.cache import read_u64
 from gdbext.inferior.modules import ModuleMap
 from gdbext.inferior.protocol import Module, Symbol, Target, ThreadRef
+from gdbext.libraries import LIBRARIES
 from gdbext.model import NativeFrame
 from gdbext.model.reasons import Reason, ReasonCode, because, because_of
 from gdbext.runtimes.names import cython_name, public_name, short_name
@@ -28,8 +29,6 @@ from gdbext.threads.findings import Findings
 MAX_NATIVE_FRAMES = 20_000
 #: Most bytes between the start of a file's mapping and its first section.
 _NEARBY = 1 << 16
-#: The library of a HotSpot Java machine.
-JAVA_LIBRARY = "libjvm.so"
 _PYTHON_PROGRAM = re.compile(r"^python[0-9.]*[a-z]*(-dbg)?$")
 _PYTHON_FUNCTION = re.compile(r"^_?Py[A-Z_]|^_Py")
 _PYTHON_SOURCE = re.compile(r"(^|/)(Python|Objects|Modules|Parser|Programs|Include)/(internal/|cpython/)?\w+\.[ch]$")
@@ -176,16 +175,16 @@ class Code:
             return frames
 
     @cached_property
-    def _has_java(self) -> bool:
-        return any(module.name == JAVA_LIBRARY for module in self.modules)
+    def _has_made_code(self) -> bool:
+        return any(library.makes_code and library.has(module.name) for library in LIBRARIES for module in self.modules)
 
     def is_cut(self, native: Sequence[tuple[int, int]]) -> bool:
         """Whether a stack ends where nothing describes how to find the caller."""
-        return bool(native) and self._is_java(native[-1][0])
+        return bool(native) and self._is_made(native[-1][0])
 
-    def _is_java(self, pc: int) -> bool:
-        """Whether a program counter is in code that a Java machine has made, whose callers a debugger only guesses."""
-        region = self.space.find(pc) if self._has_java and self.module(pc) is None else None
+    def _is_made(self, pc: int) -> bool:
+        """Whether a program counter is in code that a library has made, whose callers a debugger only guesses."""
+        region = self.space.find(pc) if self._has_made_code and self.module(pc) is None else None
         return region is not None and region.path is None and region.allows("x") is True
 
     def _reliable(self, thread: ThreadRef, frames: list[tuple[int, int]]) -> list[tuple[int, int]]:

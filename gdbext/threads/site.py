@@ -84,3 +84,8 @@ class Sites:
             short = _TEMPLATE.sub("", public_name(name))
             if short and short not in names:
                 names.append(short)
+
+
+def before_signal(memory: Memory, code: Code, native: Sequence[tuple[int, int]]) -> int:
+    """Index of the frame from which a signal handler returns; the number of frames if none is called."""
+    return next((i for i, (pc, _) in enumerate(native) if code.cpu.is_signal_return(memory, pc)), len(native))

@@ -16,7 +16,6 @@ import socket
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from gdbext.errors import GdbextError, if_unreadable
 from gdbext.glibc.futex import decode_futex_waits
@@ -24,6 +23,7 @@ from gdbext.inferior.cache import read_cstring
 from gdbext.inferior.proc.descriptors import Descriptor
 from gdbext.inferior.proc.sockets import address_text
 from gdbext.inferior.protocol import Target
+from gdbext.locks.seen import SeenLock, SeenWait
 from gdbext.model import DERIVED, RECORDED
 from gdbext.model.kinds import DESCRIPTOR
 from gdbext.model.reasons import Reason, ReasonCode, because, joined
@@ -33,10 +33,6 @@ from gdbext.threads.site import Sites
 from gdbext.threads.threads import SeenThread
 from gdbext.waits.descriptors import MANY, Descriptors
 from gdbext.waits.file_locks import file_lock_wait
-from gdbext.waits.seen import SeenLock, SeenWait
-
-if TYPE_CHECKING:
-    from gdbext.waits.context import Context
 
 READ, WRITE, EVENTS = "waiting to read", "waiting to write", "waiting for events"
 DISK = "waiting for the disk"
@@ -379,11 +375,6 @@ class Blocked:
         if values is None or values[0] < 0 or not 0 <= values[1] < 10 ** 9:
             return None
         return values[0] + values[1] / 1e9
-
-
-def blocked_wait(seen: SeenThread, context: Context) -> SeenWait | None:
-    """A thread's wait in a system call other than a futex call."""
-    return context.blocked.find(seen)
 
 
 def _lock(address: int, name: str, state: str, why: Reason | None) -> SeenLock:

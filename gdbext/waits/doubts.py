@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from gdbext.cpython.signals import handled_signals
 from gdbext.errors import GdbextError
 from gdbext.inferior.cache import read_u32
+from gdbext.locks.seen import SeenWait
 from gdbext.model import Lock
 from gdbext.model.kinds import FILE_LOCK, GIL, kind_of
 from gdbext.model.reasons import Reason, because, because_of
 from gdbext.threads.gone import GoneOwners
 from gdbext.waits.context import Context
 from gdbext.waits.native import ANYONE_WAKES
-from gdbext.waits.seen import SeenWait
 
 _IO_URING = "anon_inode:[io_uring]"
 #: How many threads are named in the reason why there is no verdict.

@@ -12,11 +12,11 @@ from gdbext.inferior.proc.descriptors import Descriptor
 from gdbext.inferior.proc.file_locks import Lockers, Request, decode_request
 from gdbext.inferior.proc.process import Proc
 from gdbext.inferior.protocol import Target
+from gdbext.locks.seen import SeenLock, SeenWait, held_by
 from gdbext.model import DERIVED, EXCLUSIVE, SHARED, Mode
 from gdbext.model.kinds import FILE_LOCK
 from gdbext.model.reasons import Reason, because, joined
 from gdbext.waits.descriptors import MANY, Descriptors
-from gdbext.waits.seen import SeenLock, SeenWait, held_by
 
 #: Most characters of another process's command line.
 _MOST = 120

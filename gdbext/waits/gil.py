@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 from gdbext.errors import if_unreadable
 from gdbext.glibc.futex import FutexWait
+from gdbext.locks.seen import SeenLock, SeenWait, held_by
 from gdbext.model import DERIVED
 from gdbext.model.reasons import because
 from gdbext.runtimes.names import public_name
 from gdbext.threads.python_side import SeenGil
 from gdbext.threads.threads import SeenThread
-from gdbext.waits.seen import SeenLock, SeenWait, held_by
 
 if TYPE_CHECKING:
     from gdbext.waits.context import Context

@@ -24,13 +24,12 @@ from gdbext.glibc.futex import (
 from gdbext.inferior.cache import read_u32
 from gdbext.inferior.protocol import Memory, Module
 from gdbext.layout.table import Layouts
-from gdbext.model import EXCLUSIVE, SHARED, Lock, Mode
+from gdbext.locks.seen import ALLOCATES, ARRIVING, FREE, INITIALISES, MENTIONS, READERS, RUNS_ONCE, SeenLock, held_by
+from gdbext.model import EXCLUSIVE, Lock, Mode
 from gdbext.model.kinds import LockKind, kind_of
 from gdbext.model.reasons import Reason, because
 from gdbext.record import record
 from gdbext.threads.site import NOWHERE, Site
-from gdbext.waits.boost import find_shared_mutex
-from gdbext.waits.seen import ALLOCATES, ARRIVING, FREE, INITIALISES, MENTIONS, READERS, RUNS_ONCE, SeenLock, held_by
 
 # libstdc++'s guard of a static variable with waiters: being initialised (bit 8), waited for (bit 16); GCC 12
 # libstdc++-v3/libsupc++/guard.cc
@@ -187,18 +186,6 @@ def _barrier(context: Context, wait: FutexWait, site: Site) -> SeenLock | None:
                     find_holders=None if state.process_shared else ARRIVING, elsewhere=state.process_shared)
 
 
-def _shared_mutex(context: Context, condition: int) -> SeenLock | None:
-    state = find_shared_mutex(context.memory, context.layouts, condition)
-    if state is None:
-        return None
-    text = "write-locked" if state.exclusive else "read-locked" if state.readers else "changing hands"
-    mode: Mode = SHARED if state.shared else EXCLUSIVE
-    if state.readers:
-        return SeenLock("boost-shared-mutex", state.address, text, mode, count=state.readers, find_holders=READERS)
-    return SeenLock("boost-shared-mutex", state.address, text, mode, find_holders=MENTIONS if state.exclusive else None,
-                    why=because("records-no-owner", what="shared-mutex"))
-
-
 def _condvar(context: Context, wait: FutexWait, site: Site) -> SeenLock | None:
     if wait.command not in (FUTEX_WAIT, FUTEX_WAIT_BITSET, FUTEX_WAIT_REQUEUE_PI):
         return None
@@ -210,10 +197,6 @@ def _condvar(context: Context, wait: FutexWait, site: Site) -> SeenLock | None:
         moved = mutex.decode_mutex(context.memory, context.layouts, state.requeued_to)
         if moved.plausible and moved.locked and moved.owner:
             return mutex_lock(moved)
-    if not state.process_shared:
-        of_boost = _shared_mutex(context, state.address)
-        if of_boost is not None:
-            return of_boost
     return SeenLock("condvar", state.address, "waiting for a signal", elsewhere=state.process_shared,
                 why=because("condvar-has-no-owner"))
 
@@ -305,11 +288,7 @@ def recognise(context: Context, wait: FutexWait, site: Site) -> SeenLock:
 
 def unknown(wait: FutexWait, site: Site = NOWHERE) -> SeenLock:
     """A futex word of which only the waiters are known."""
-    what = "futex"
-    if wait.op == FUTEX_WAIT_BITSET | PRIVATE and not wait.timed:
-        what = "rust"
-    elif wait.op == FUTEX_WAIT and wait.expected == _FUTURE_NOT_READY:
-        what = "future"
+    what = "future" if wait.op == FUTEX_WAIT and wait.expected == _FUTURE_NOT_READY else "futex"
     return SeenLock("futex", wait.address, "waited for", find_holders=MENTIONS, elsewhere=not wait.op & PRIVATE,
                 why=because("records-no-owner", what=what))
 

@@ -4,23 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from gdbext.errors import GdbextError
+from gdbext.glibc.futex import FutexWait
 from gdbext.glibc.mutex import decode_mutex
 from gdbext.glibc.robust import iter_robust_mutexes
+from gdbext.locks.seen import SeenLock, SeenWait
 from gdbext.model import INFERRED, RECORDED, Evidence
 from gdbext.model.kinds import CONDVAR, FUTEX, SEMAPHORE, kind_of
-from gdbext.model.reasons import because_of
+from gdbext.model.reasons import because, because_of
 from gdbext.runtimes.names import public_name
+from gdbext.threads.site import Site
 from gdbext.threads.threads import SeenThread
-from gdbext.waits.allocator import allocator_lock
+from gdbext.waits.context import Context
 from gdbext.waits.lock_kinds import mutex_lock, recognise, spin_lock, unknown
-from gdbext.waits.numba_queue import find_queue_wait
-from gdbext.waits.seen import SeenLock, SeenWait, for_purpose
-
-if TYPE_CHECKING:
-    from gdbext.waits.context import Context
 
 #: Kinds without owner that any thread may release which can access the word.
 ANYONE_WAKES = (CONDVAR, SEMAPHORE, FUTEX)
@@ -36,20 +33,7 @@ def futex_wait(seen: SeenThread, context: Context) -> SeenWait | None:
     key = (futex, site)
     lock = context.locks.get(key)
     if lock is None:
-        if context.words is None:
-            lock = unknown(futex, site)
-        else:
-            lock = (context.openmp.find_lock(seen, futex) or context.qt.find_lock(seen, futex)
-                    or context.rust.find_lock(seen, futex) or context.absl.find_lock(seen, futex)
-                    or context.tbb.find_lock(seen, futex)
-                    or allocator_lock(seen, futex, context)
-                    or recognise(context.words, futex, site))
-            if lock.kind == CONDVAR:
-                lock = (context.qt.find_thread_end(seen, lock.address)
-                        or context.qt.find_rwlock(seen, lock.address)
-                        or context.java.find_lock(seen, lock.address) or lock)
-            if lock.kind == CONDVAR:
-                lock = _of_pool(seen, lock, context)
+        lock = _find_lock(seen, futex, context, site)
         if lock.elsewhere and lock.kind in ANYONE_WAKES and context.is_private(futex.address):
             # the operation is for shared memory, as that of std::future always is
             lock = replace(lock, elsewhere=False)
@@ -60,22 +44,31 @@ def futex_wait(seen: SeenThread, context: Context) -> SeenWait | None:
                     mode=lock.mode, evidence=evidence)
 
 
-def _of_pool(seen: SeenThread, event: SeenLock, context: Context) -> SeenLock:
-    """What a thread of a library's pool waits for that sleeps on a condition variable; the same for any other one."""
-    purpose = context.openmp.describe_condvar_wait(seen)
-    if purpose is not None:
-        return for_purpose(event, purpose)
-    layouts = context.library.layouts
-    if layouts is None:
-        return event
-    return find_queue_wait(context.memory, layouts, context.code, context.sites, seen, event) or event
+def _find_lock(seen: SeenThread, futex: FutexWait, context: Context, site: Site) -> SeenLock:
+    """The lock or event of a thread that sleeps on a futex word; that of a library if the thread sleeps in one."""
+    lock = unknown(futex, site)
+    if context.words is not None:
+        for library in context.libraries:
+            found = library.find_lock(seen, futex)
+            if found is not None:
+                return found
+        lock = recognise(context.words, futex, site)
+    for library in context.libraries if lock.kind == CONDVAR else ():
+        found = library.find_purpose(seen, lock)
+        if found is not None:
+            return found
+    for library in context.libraries if lock.kind == FUTEX else ():
+        term = library.describe_unknown(futex)
+        if term is not None:
+            return replace(lock, why=because("records-no-owner", what=term))
+    return lock
 
 
-def gpu_wait(seen: SeenThread, context: Context) -> SeenWait | None:
-    """A thread's wait inside of the driver of a GPU."""
-    reason = context.gpu.describe_wait(seen)
+def outside_wait(seen: SeenThread, context: Context) -> SeenWait | None:
+    """A thread's wait inside of a library for something outside of the process."""
+    reason = next(filter(None, (library.describe_wait(seen) for library in context.libraries)), None)
     wait = futex_wait(seen, context) if reason is not None and seen.futex is not None else None
-    # a thread of the process may have a lock of the driver
+    # a thread of the process may have a lock of the library
     is_lock = wait is not None and wait.lock is not None and wait.lock.kind not in ANYONE_WAKES
     return SeenWait(reason) if reason is not None and not is_lock else wait
 

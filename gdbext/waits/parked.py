@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from gdbext.cpython.critical_sections import has_critical_sections, iter_sections, object_with
 from gdbext.cpython.parking_lot import Parked, parked_on
@@ -17,16 +16,13 @@ from gdbext.cpython.runtime import ThreadState
 from gdbext.cpython.stop_the_world import StopState, not_stopped
 from gdbext.errors import GdbextError
 from gdbext.inferior.protocol import Memory
+from gdbext.locks.seen import MENTIONS, SeenLock, held_by
 from gdbext.model import DERIVED, WORLD_TO_GO_ON, WORLD_TO_STOP, CriticalSection
 from gdbext.model.reasons import because, because_of
 from gdbext.record import record
 from gdbext.threads.findings import Findings
 from gdbext.threads.python_side import Python, PythonSide
 from gdbext.threads.threads import SeenThread, Threads
-from gdbext.waits.seen import MENTIONS, SeenLock, SeenWait, held_by
-
-if TYPE_CHECKING:
-    from gdbext.waits.context import Context
 
 #: Most bytes above the stack pointer that are searched for a parked thread's entry.
 PARKING_SPAN = 1 << 16
@@ -319,12 +315,3 @@ def _find_parked(memory: Memory, side: PythonSide, seen: SeenThread, futex: int)
         if parked is not None:
             return python, parked
     return None
-
-
-def parked_wait(seen: SeenThread, context: Context) -> SeenWait | None:
-    """A thread's wait in CPython's parking lot, or for a world to stop."""
-    lock = context.parked.find_lock(seen)
-    if lock is None:
-        return None
-    timed = not lock.repeats and seen.futex is not None and seen.futex.timed
-    return SeenWait(None, lock, timed, mode=lock.mode)

@@ -4,73 +4,27 @@ from __future__ import annotations
 
 import functools
 import struct
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from gdbext.cpython.acquired import LockFlows
-from gdbext.cpython.files import FileReader
 from gdbext.cpython.frames import RawFrame
-from gdbext.cpython.locks import LockReader, PyLock
-from gdbext.cpython.naming import Names
-from gdbext.cpython.object_names import ObjectNames
-from gdbext.cpython.places import PlaceReader
-from gdbext.cpython.taken import TakenLocks
-from gdbext.cpython.values import ValueReader
-from gdbext.cpython.waited import DEPTH, WaitedLocks
-from gdbext.cpython.with_blocks import WithBlock, WithBlocks
+from gdbext.cpython.locks import PyLock
+from gdbext.cpython.waited import DEPTH
 from gdbext.errors import GdbextError, if_unreadable
-from gdbext.inferior.protocol import Memory, Target
+from gdbext.inferior.protocol import Target
+from gdbext.locks.python_reader import Reader
+from gdbext.locks.seen import SeenLock
 from gdbext.model.kinds import kind_of
-from gdbext.model.reasons import because_of
 from gdbext.remembered import remembered
 from gdbext.threads.code import Code
 from gdbext.threads.python_side import Python, PythonSide
 from gdbext.threads.threads import SeenThread, Threads
 from gdbext.waits.parked import ParkedWaits
-from gdbext.waits.seen import SeenLock, SeenWait
-
-if TYPE_CHECKING:
-    from gdbext.waits.context import Context
 
 #: Most waiters of a lock whose frames are searched for a name of the lock.
 _MAX_NAMING = 4
 #: Most bytes of a native stack that are searched for the object that the interpreter waits for.
 _NATIVE = 2048
-
-
-class Reader:
-    """Reads the locks of one runtime.
-
-    :param locks: what decodes lock objects, if not those of Python only.
-    """
-
-    def __init__(self, memory: Memory, python: Python, pthreads: Collection[int],
-                 locks: LockReader | None = None) -> None:
-        self.layouts = python.runtime.layouts
-        self.objects = python.objects
-        self.frames = python.frames
-        self.locks = locks or LockReader(memory, self.layouts, python.objects)
-        self.files = FileReader(memory, self.layouts, python.objects)
-        values = ValueReader(memory, self.layouts, python.objects)
-        self.names = Names(python.objects, self.frames, self.locks, values)
-        self.object_names = ObjectNames(python.objects, values)
-        self.waited = WaitedLocks(memory, self.layouts, python.objects, self.frames, self.locks, python.interpreters,
-                                  pthreads)
-        self._withs = WithBlocks(memory, self.layouts, python.objects, self.frames)
-        self.taken = TakenLocks(python.objects, self.frames, self._withs, self.locks,
-                                LockFlows(self.layouts, python.objects, self.frames),
-                                PlaceReader(python.objects, self.frames, values))
-
-    def managers(self, raw: RawFrame) -> list[WithBlock]:
-        """The `with` blocks that a frame is inside of, with their context managers; see `WithBlocks.of`."""
-        return self._withs.of(raw)
-
-    def enters(self, tstate: int, word: int) -> bool:
-        """Whether a thread sleeps on a word in a `with` statement."""
-        stack = self.frames.raw(tstate, DEPTH)
-        waited = self.waited.find(word, stack)
-        return waited is not None and any(self._withs.is_entering(raw) for raw in stack[:waited[1] + 1])
 
 
 class PythonLocks:
@@ -233,19 +187,3 @@ def _seen_lock(lock: PyLock) -> SeenLock:
     address = lock.address if not kind_of(lock.kind).ends_thread else lock.owner or 0
     return SeenLock(lock.kind, address, lock.state, name=lock.name, elsewhere=lock.shared, python=lock, why=lock.why,
                     known_by=frozenset((lock.address,)))
-
-
-def python_lock_wait(seen: SeenThread, context: Context) -> SeenWait | None:
-    """A thread's wait for a Python lock."""
-    futex = seen.futex
-    if futex is None or futex.expected:  # a thread that waits for a semaphore expects the value 0
-        return None
-    for python, tstate in context.python.thread(seen.number).tstates:
-        try:
-            found = context.python_locks.find(python, seen, tstate.address, futex.address)
-        except GdbextError as error:
-            context.findings.doubt(f"thread {seen.number}", because_of(error, "python-wait"))
-            continue
-        if found is not None:
-            return SeenWait(None, found, futex.timed)
-    return None

@@ -6,16 +6,46 @@ import functools
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from gdbext.errors import GdbextError
+from gdbext.locks.seen import SeenWait
 from gdbext.model.kinds import FUTEX
+from gdbext.model.reasons import because_of
 from gdbext.threads.threads import SeenThread
-from gdbext.waits.blocked import blocked_wait
 from gdbext.waits.context import Context
 from gdbext.waits.gil import gil_wait, lone_gil_waits
 from gdbext.waits.lock_kinds import NAMED_KINDS
-from gdbext.waits.native import futex_wait, gpu_wait, spinning_wait
-from gdbext.waits.parked import parked_wait
-from gdbext.waits.python_locks import python_lock_wait
-from gdbext.waits.seen import SeenWait
+from gdbext.waits.native import futex_wait, outside_wait, spinning_wait
+
+
+def python_lock_wait(seen: SeenThread, context: Context) -> SeenWait | None:
+    """A thread's wait for a Python lock."""
+    futex = seen.futex
+    if futex is None or futex.expected:  # a thread that waits for a semaphore expects the value 0
+        return None
+    for python, tstate in context.python.thread(seen.number).tstates:
+        try:
+            found = context.python_locks.find(python, seen, tstate.address, futex.address)
+        except GdbextError as error:
+            context.findings.doubt(f"thread {seen.number}", because_of(error, "python-wait"))
+            continue
+        if found is not None:
+            return SeenWait(None, found, futex.timed)
+    return None
+
+
+def parked_wait(seen: SeenThread, context: Context) -> SeenWait | None:
+    """A thread's wait in CPython's parking lot, or for a world to stop."""
+    lock = context.parked.find_lock(seen)
+    if lock is None:
+        return None
+    timed = not lock.repeats and seen.futex is not None and seen.futex.timed
+    return SeenWait(None, lock, timed, mode=lock.mode)
+
+
+def blocked_wait(seen: SeenThread, context: Context) -> SeenWait | None:
+    """A thread's wait in a system call other than a futex call."""
+    return context.blocked.find(seen)
+
 
 Recogniser = Callable[[SeenThread, Context], "SeenWait | None"]
 
@@ -25,7 +55,7 @@ RECOGNISERS: tuple[Recogniser, ...] = (
     # a Python lock is a semaphore, or its waiters are parked
     python_lock_wait,
     parked_wait,
-    gpu_wait,
+    outside_wait,
     futex_wait,
     spinning_wait,
     # any other system call

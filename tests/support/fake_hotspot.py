@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gdbext.runtimes import hotspot
+from gdbext.libraries.java import hotspot
 from tests.support.fake_memory import FakeMemory
 
 #: Where the library is.

@@ -5,8 +5,8 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Mapping
 
-from gdbext.runtimes.hotspot import CONDVAR_WAIT
-from gdbext.runtimes.java_heap import Objects, read_encoding
+from gdbext.libraries.java.heap import Objects, read_encoding
+from gdbext.libraries.java.hotspot import CONDVAR_WAIT
 from tests.support.fake_hotspot import HEAP, LIBRARY, SIZES, FakeHotspot
 
 #: Bits of the state of a thread: alive, waiting, parked; alive, runs; ended.

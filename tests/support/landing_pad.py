@@ -8,9 +8,9 @@ from typing import cast
 
 from gdbext.arch import x86_64
 from gdbext.arch.protocol import ExceptionTable
-from gdbext.holders.pairs.rust_guards import Cleanup, Guards
 from gdbext.inferior.address_space import AddressSpace
 from gdbext.inferior.protocol import Module, Section, Symbol, Target
+from gdbext.libraries.rust.guards import Cleanup, Guards
 from gdbext.proofs.analysis import LockAnalysis
 from gdbext.proofs.flow.atomics import Inlined
 from gdbext.threads.code import Code

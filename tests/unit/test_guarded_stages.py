@@ -11,13 +11,13 @@ import pytest
 from gdbext import snapshot
 from gdbext.errors import INTERNAL, GdbextError
 from gdbext.holders import locks, owners
+from gdbext.locks.seen import SeenLock
 from gdbext.model import Report
 from gdbext.narrate.reasons import explain
 from gdbext.snapshot import Snapshot, take_snapshot
 from gdbext.stacks import mixed
 from gdbext.threads import findings, python_side
 from gdbext.waits import parked, recognisers
-from gdbext.waits.seen import SeenLock
 from tests.support.fake_python import VERSIONS
 from tests.support.fake_python_target import PythonTarget
 from tests.support.fake_target import FakeThread

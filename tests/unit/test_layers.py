@@ -20,9 +20,10 @@ HOME = Path(gdbext.__file__).resolve().parent
 MODULES = {".".join(path.relative_to(HOME.parent).with_suffix("").parts).replace(".__init__", ""): path
            for path in sorted(HOME.rglob("*.py"))}
 #: The rooms from the first that data comes to: each may import those before it, and modules at the top go with them.
-ORDER = ("record", "remembered", "errors", "worklist", "model", "inferior", "elf", "dwarf", "layout", "arch",
-         "runtimes", "glibc", "cpython", "proofs", "threads", "waits", "holders", "stacks", "tasks", "verdict",
-         "crash", "snapshot", "narrate", "schema", "render", "commands", "direct", "debugger")
+ORDER = ("record", "remembered", "errors", "worklist", "libraries", "model", "inferior", "elf", "dwarf", "layout",
+         "arch", "runtimes", "glibc", "cpython", "proofs", "threads", "locks", "libraries.*", "waits", "holders",
+         "stacks", "tasks", "verdict", "crash", "snapshot", "narrate", "schema", "render", "commands", "direct",
+         "debugger")
 #: What the launcher may import: it runs without GDB, and sees no decoder.
 LAUNCHER = ("record", "errors", "model", "inferior", "elf", "verdict", "narrate", "schema", "render", "launcher")
 #: What is not of the standard library, and who may import it; `typing_extensions` is there for type checkers only.
@@ -52,8 +53,13 @@ def imported(module: str) -> Iterator[str]:
 
 
 def layer(module: str) -> str:
-    """The folder of a module; the module itself if it is at the top."""
-    return ".".join(module.split(".")[:2])
+    """The folder of a module; the module itself if it is at the top.
+
+    A library describes itself in the ``__init__.py`` of its folder. Its other modules, which see the target, are a room
+    above the threads.
+    """
+    parts = module.split(".")
+    return "gdbext.libraries.*" if parts[1:2] == ["libraries"] and len(parts) > 3 else ".".join(parts[:2])
 
 
 def test_the_parser_sees_the_modules() -> None:
@@ -83,9 +89,6 @@ CIRCLES = (
         f"gdbext.launcher.snapshots.{name}"
         for name in ("containers", "cores", "direct", "elf", "finding", "programs", "server", "snapshot"))},
     {"gdbext.cpython.runtime", "gdbext.cpython.stop_the_world"},
-    {"gdbext.waits.blocked", "gdbext.waits.context", "gdbext.waits.parked", "gdbext.waits.python_locks"},
-    {"gdbext.holders.file_users", "gdbext.holders.owners", "gdbext.holders.python_locks", "gdbext.holders.qt_lockers",
-     "gdbext.holders.suspended"},
 )
 
 
@@ -107,6 +110,15 @@ def test_modules_do_not_import_each_other_in_a_circle() -> None:
     assert [circle for circle in circles(graph) if not any(circle <= known for known in CIRCLES)] == []
 
 
+def test_libraries_do_not_know_each_other() -> None:
+    for module in MODULES:
+        if module.startswith("gdbext.libraries."):
+            own = ".".join(module.split(".")[:3])
+            assert {name for name in imported(module) if name.startswith("gdbext.libraries")
+                    and name != own and not name.startswith(f"{own}.")} <= {
+                        "gdbext.libraries.library", "gdbext.libraries.wording"}, module
+
+
 def test_renderers_see_nothing_of_the_target() -> None:
     for module in MODULES:
         if layer(module) == "gdbext.render":
@@ -126,7 +138,7 @@ def test_words_are_chosen_without_markup_and_without_escaping() -> None:
     for module in MODULES:
         if layer(module) == "gdbext.narrate":
             assert {layer(name) for name in imported(module) if name.startswith("gdbext")} <= {
-                "gdbext.model", "gdbext.record", "gdbext.verdict", "gdbext.narrate"}
+                "gdbext.libraries", "gdbext.model", "gdbext.record", "gdbext.verdict", "gdbext.narrate"}
     assert all(layer(name) != "gdbext.verdict" or name == "gdbext.verdict.judge" for module in MODULES
                if layer(module) == "gdbext.narrate" for name in imported(module))
     # and what comes from the target becomes HTML in one place
@@ -217,7 +229,7 @@ def test_the_launcher_runs_without_gdb() -> None:
 def declared() -> dict[str, set[str]]:
     """Structure -> members that layout/members.json lists, by the names that decoders use."""
     return {name: {member.partition("=")[0].strip() for member in spec.members}
-            for runtime in ("cpython", "glibc") for name, spec in read_specs(runtime).items()}
+            for runtime in ("cpython", "glibc", "libgomp") for name, spec in read_specs(runtime).items()}
 
 
 def strings(node: ast.AST | None) -> list[str]:
@@ -336,8 +348,8 @@ class Asks(ast.NodeVisitor):
 
 #: The modules that ask layouts for members by name.
 DECODERS = [module for module in MODULES if layer(module) in (
-    "gdbext.cpython", "gdbext.glibc", "gdbext.threads", "gdbext.waits", "gdbext.holders", "gdbext.stacks",
-    "gdbext.verdict", "gdbext.crash", "gdbext.snapshot")]
+    "gdbext.cpython", "gdbext.glibc", "gdbext.threads", "gdbext.locks", "gdbext.libraries.*", "gdbext.waits",
+    "gdbext.holders", "gdbext.stacks", "gdbext.verdict", "gdbext.crash", "gdbext.snapshot")]
 #: Where names are computed: all members of a table, or those of a table of this module's own.
 COMPUTED = {"gdbext.cpython.runtime": 1}
 

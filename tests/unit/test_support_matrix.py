@@ -24,7 +24,7 @@ def test_it_names_everything_that_can_be_required() -> None:
 
 def test_a_kind_of_lock_without_a_word_on_its_owners_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     row = lock_kinds.KINDS[0]
-    more = lock_kinds.Recogniser("latch", frozenset({"latch_wait"}), row.find)  # type: ignore[arg-type]
+    more = lock_kinds.Recogniser("latch", frozenset({"latch_wait"}), row.find)
     monkeypatch.setattr(support_matrix, "KINDS", (*lock_kinds.KINDS, more))
     with pytest.raises(support_matrix.Incomplete, match="latch"):
         support_matrix.page()

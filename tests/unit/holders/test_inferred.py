@@ -14,6 +14,15 @@ from gdbext.holders import proven as proven_module
 from gdbext.holders.inferred import HolderFinder
 from gdbext.holders.proven import Proof
 from gdbext.inferior.protocol import Module, Section, Symbol, Target, ThreadRef
+from gdbext.locks.seen import (
+    ALLOCATES,
+    ARRIVING,
+    INITIALISES,
+    MENTIONS,
+    READERS,
+    RUNS_ONCE,
+    SeenLock,
+)
 from gdbext.model import DERIVED
 from gdbext.model.kinds import LockKind
 from gdbext.model.reasons import Reason, because, parts
@@ -23,32 +32,20 @@ from gdbext.proofs.rules import Sought
 from gdbext.threads.code import Code
 from gdbext.threads.site import Sites
 from gdbext.threads.threads import SeenThread, Threads
-from gdbext.waits.seen import (
-    ALLOCATES,
-    ARRIVING,
-    INITIALISES,
-    INSIDE_LIBRARY,
-    MENTIONS,
-    READERS,
-    RUNS_ONCE,
-    SeenLock,
-)
 from tests.support.fake_memory import FakeMemory
 from tests.support.reasons import said, text
 
 LOCK = 0x40_4100
-APP, LIBC, LIBCXX, TCMALLOC = 0x40_1000, 0x7E00_0001_0000, 0x7E00_0010_0000, 0x7E00_0020_0000
+APP, LIBC, LIBCXX = 0x40_1000, 0x7E00_0001_0000, 0x7E00_0010_0000
 EXTENSION = 0x7E00_0030_0000
 IN_EXTENSION = EXTENSION + 0x110
 STACK, STEP = 0x7F00_0000_0000, 0x1_0000
 MODULES = tuple(Module(path, (Section(".text", start, start + 0x8000),), is_main)
                 for path, start, is_main in (("/app/server", APP, True), ("/lib/libc.so.6", LIBC, False),
                                              ("/lib/libstdc++.so.6", LIBCXX, False),
-                                             ("/lib/libtcmalloc.so.4", TCMALLOC, False),
                                              ("/app/lua54.cpython-311-x86_64-linux-gnu.so", EXTENSION, False)))
 # functions of 0x100 bytes each; those that have a name
-NAMES = {LIBC: "pthread_once_slow", LIBC + 0x100: "syscall", LIBC + 0x200: "malloc", LIBCXX: "__cxa_guard_acquire",
-         TCMALLOC + 0x700: "SpinLock::SlowLock()"}
+NAMES = {LIBC: "pthread_once_slow", LIBC + 0x100: "syscall", LIBC + 0x200: "malloc", LIBCXX: "__cxa_guard_acquire"}
 TRAMPOLINE = LIBC + 0x300
 
 
@@ -296,33 +293,6 @@ def test_arena_of_a_thread_that_a_signal_interrupted(process: Process, offset: i
     assert process.find(ALLOCATES, [waiter]).holders == ((waiter,) if holds else ())
 
 
-IN_LIBRARY = TCMALLOC + 0x510
-SPINS = TCMALLOC + 0x700
-
-
-def test_library_that_one_thread_is_inside(process: Process) -> None:
-    waiter = process.thread([LIBC + 0x110, IN_LIBRARY, WORK])
-    inside = process.thread([WORK, IN_LIBRARY, MAIN])
-    process.thread([LIBC + 0x110, WORK])
-    assert process.find(INSIDE_LIBRARY, [waiter]).holders == (inside,)
-    process.thread([IN_LIBRARY, MAIN])
-    found = process.find(INSIDE_LIBRARY, [waiter])
-    assert (found.holders, found.candidates) == ((), (2, 4))
-
-
-def test_thread_awake_in_the_loop_of_a_spin_lock_may_be_a_waiter(process: Process) -> None:
-    waiter = process.thread([LIBC + 0x110, IN_LIBRARY, WORK])
-    awake = process.thread([SPINS + 8, IN_LIBRARY, MAIN])
-    found = process.find(INSIDE_LIBRARY, [waiter])
-    assert (found.holders, found.candidates) == ((), (awake,))
-
-
-@pytest.mark.parametrize("interrupted", [True, False])
-def test_library_that_a_signal_interrupted(process: Process, interrupted: bool) -> None:
-    waiter = process.thread([LIBC + 0x110, IN_LIBRARY, WORK, TRAMPOLINE, IN_LIBRARY if interrupted else WORK, MAIN])
-    assert process.find(INSIDE_LIBRARY, [waiter]).holders == ((waiter,) if interrupted else ())
-
-
 @pytest.mark.parametrize(("pcs", "words", "inside"), [
     ([LIBC + 0x110, IN_EXTENSION, WORK], {0x20: LOCK}, True),
     ([LIBC + 0x110, IN_EXTENSION, WORK], {}, False),  # does not know the lock
@@ -351,8 +321,8 @@ class Proofs:
         self.is_shared[seen.number] = lock.is_shared
         return Proof("work", "app", "pthread_spin_lock") if seen.number in self.numbers else None
 
-    def functions(self, kind: str, namespace: str | None) -> object:
-        return self
+    def hidden_functions(self, kind: str, namespace: str | None, *_: object) -> frozenset[int]:
+        return frozenset()
 
     def only_lock(self, kind: str, return_address: int) -> str | None:
         return None

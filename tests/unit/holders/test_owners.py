@@ -6,10 +6,11 @@ from typing import cast
 import pytest
 
 from gdbext.errors import MemoryUnreadable
-from gdbext.holders.owners import HolderContext, by_machine_code
+from gdbext.holders.context import HolderContext
+from gdbext.holders.owners import by_machine_code
+from gdbext.locks.seen import FREE, SeenLock
 from gdbext.model import EXCLUSIVE, RECORDED, Holder
 from gdbext.snapshot import take_snapshot
-from gdbext.waits.seen import FREE, SeenLock
 from tests.support.fake_target import APP_DATA, LIBC_TEXT, FakeTarget
 from tests.support.snapshots import gil_and_rwlock, lock_of, report_of
 

@@ -2,13 +2,13 @@ from __future__ import annotations
 
 from gdbext.holders import pairs
 from gdbext.holders.pairs import pairs_of
-from gdbext.model.kinds import KINDS, kind_of
+from gdbext.model.kinds import all_kinds, kind_of
 
 PAIRS = {kind: pairs_of(kind) for kind in pairs.KINDS}
 
 
 def test_rows_are_of_locks_that_threads_hold() -> None:
-    assert PAIRS.keys() <= KINDS.keys()
+    assert PAIRS.keys() <= all_kinds().keys()
     events = {kind for kind in PAIRS if kind_of(kind).is_event}
     assert events == {kind for kind, row in PAIRS.items() if row.others_release}, "any thread may end such a wait"
 

@@ -8,11 +8,11 @@ import pytest
 from gdbext.arch import x86_64
 from gdbext.holders.pool_jobs import PoolThreads, threads_of_pool
 from gdbext.inferior.protocol import Module, Section, Symbol, ThreadRef
+from gdbext.locks.seen import SeenLock
 from gdbext.model.reasons import ReasonCode, because
 from gdbext.threads.code import Code
 from gdbext.threads.site import Sites
 from gdbext.threads.threads import SeenThread, Threads
-from gdbext.waits.seen import SeenLock
 from tests.support.fake_memory import FakeMemory
 
 PROGRAM, POOL, OTHER, LIBC, GENERATED = (0x10_0000 * number for number in range(1, 6))

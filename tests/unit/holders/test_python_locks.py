@@ -40,14 +40,6 @@ def test_lock_that_may_be_released_meanwhile(program: Program, by: str) -> None:
     assert said(found.why) == "inside a `with` block of the lock, but may have released it since"
 
 
-def test_release_elsewhere_says_nothing_of_a_lock_that_others_wait_for(program: Program) -> None:
-    a, b = program.python.lock(), program.python.lock()
-    program.waiter(b, [a])
-    program.waiter(a, [b])
-    program.thread(program.frame(variables=[("signal", a)], names=("release",)))
-    assert len(program.look().deadlocks) == 1
-
-
 def test_two_takers_contradict_each_other(program: Program) -> None:
     lock = program.python.lock()
     program.thread(program.frame([lock]))
@@ -99,39 +91,12 @@ def test_thread_that_waits_for_what_it_has_acquired_does_not_hold_it(acquiring: 
     assert found.why == because("acquired-and-waits")
 
 
-def test_lock_that_another_thread_may_release_without_acquiring_it(acquiring: Program) -> None:
-    lock = acquiring.python.lock()
-    acquiring.thread(acquiring.python.between_acquire_and_release(lock))
-    acquiring.thread(acquiring.frame(variables=[("signal", lock)], names=("release",)))
-    acquiring.waiter(lock)
-    found = lock_of(acquiring.look(), lock)
-    assert (found.holders, found.candidates, found.why) == ((), (1,), because("maybe-released-since"))
-
-
 def test_acquired_lock_that_is_free_has_no_holder(acquiring: Program) -> None:
     lock = acquiring.python.lock(locked=False)
     acquiring.thread(acquiring.python.between_acquire_and_release(lock))
     acquiring.waiter(lock)
     found = lock_of(acquiring.look(), lock)
     assert (found.holders, found.candidates) == ((), ())
-
-
-def test_candidates_know_the_lock(program: Program) -> None:
-    """As a variable, as an attribute of the object whose it is, as a global that their code uses."""
-    python = program.python
-    lock = python.lock()
-    pool = python.instance("Pool", _lock=lock)
-    program.globals = python.namespace(__name__=python.string("bank"), till=lock)
-    program.waiter(lock, variables=[("self", pool)])
-    program.thread(program.frame(variables=[("lock", lock)]))
-    program.thread(program.frame(variables=[("self", pool)]))
-    program.thread(program.frame(names=("till", "acquire")))
-    program.thread(program.frame(variables=[("self", python.instance("Pool", _lock=python.lock()))]))
-    program.thread(program.frame(namespace=python.namespace(till=python.lock()), names=("till",)))
-    program.thread()
-    found = lock_of(program.look(), lock)
-    assert (found.holders, found.candidates, found.name) == ((), (2, 3, 4), "self._lock of Pool")
-    assert said(found.why) == "a lock of this kind records no owner"
 
 
 def test_lock_that_is_free_again(program: Program) -> None:

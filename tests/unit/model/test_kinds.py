@@ -5,17 +5,18 @@ from __future__ import annotations
 import ast
 import json
 import re
-import typing
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import gdbext
-from gdbext.model.kinds import KINDS, Kind, LockKind, kind_of, name_of_kind
+from gdbext.libraries.library import Kind
+from gdbext.model.kinds import all_kinds, kind_of, name_of_kind
 
 HOME = Path(gdbext.__file__).resolve().parent
 DOCS = HOME.parent / "docs"
+KINDS = all_kinds()
 #: Rooms that ask the table what a kind means and do not name kinds.
 ROOMS = ("threads", "stacks", "verdict", "crash", "schema", "render", "holders", "commands", "launcher", "debugger")
 #: Module and word, where a string is a kind's word and means something else: a member of JSON, a system call.
@@ -27,8 +28,19 @@ def test_each_kind_of_the_schema_has_a_row() -> None:
     assert sorted(KINDS) == sorted(schema["$defs"]["lock_kind"]["enum"])
 
 
-def test_each_kind_of_the_type_has_a_row() -> None:
-    assert sorted(KINDS) == sorted(typing.get_args(LockKind))
+def test_each_kind_of_a_lock_that_is_made_has_a_row() -> None:
+    made: set[object] = set()
+    for path in sorted(HOME.rglob("*.py")):
+        nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+        # the first argument is a kind, or a constant of the module
+        kinds = [node.args[0] for node in nodes if isinstance(node, ast.Call) and node.args
+                 and ast.unparse(node.func) in ("SeenLock", "without_owner", "PyLock")]
+        made |= {kind.value for kind in kinds if isinstance(kind, ast.Constant)}
+        names = {kind.id for kind in kinds if isinstance(kind, ast.Name)}
+        made |= {node.value.value for node in nodes if isinstance(node, ast.AnnAssign)
+                 and isinstance(node.value, ast.Constant) and ast.unparse(node.target) in names}
+    assert len(made) > 40
+    assert made <= KINDS.keys()
 
 
 def test_each_kind_is_documented() -> None:

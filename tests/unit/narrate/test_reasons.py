@@ -8,25 +8,26 @@ import inspect
 import string
 from collections.abc import Iterator
 from pathlib import Path
-from typing import get_args
 
 import pytest
 
 import gdbext
-from gdbext.model.kinds import KINDS
+from gdbext.libraries import LIBRARIES
+from gdbext.model.kinds import all_kinds
 from gdbext.model.reasons import Reason, ReasonCode, because, joined
 from gdbext.narrate import reasons
+from gdbext.narrate.crash_reasons import WORDINGS as CRASH_WORDINGS
 from gdbext.narrate.reasons import explain
 
 HOME = Path(gdbext.__file__).resolve().parent
-CODES = get_args(ReasonCode)
+CODES = {*reasons._WORDINGS, *reasons._of_libraries()[0]}
 
 
 @functools.cache
 def trees() -> list[ast.AST]:
-    """The code of the package; not at import, which each worker of pytest-xdist would take a second for."""
+    """The code without tables of words; not at import, which each worker of pytest-xdist would take a second for."""
     return [ast.parse(path.read_text(encoding="utf-8")) for path in sorted(HOME.rglob("*.py"))
-            if path.name != "reasons.py"]
+            if path.name != "reasons.py" and (path.name != "__init__.py" or path.parents[1].name != "libraries")]
 
 
 @functools.cache
@@ -48,8 +49,19 @@ def calls() -> list[ast.Call]:
             and node.func.id == "because"]
 
 
-def test_every_code_has_a_sentence() -> None:
-    assert set(reasons._WORDINGS) == set(CODES)
+def codes_of(argument: ast.expr) -> Iterator[str]:
+    """The codes that the first argument of `because` may be."""
+    branches = [argument.body, argument.orelse] if isinstance(argument, ast.IfExp) else []
+    for branch in branches:
+        yield from codes_of(branch)
+    if isinstance(argument, ast.Constant):
+        yield str(argument.value)
+
+
+def test_every_code_has_one_sentence() -> None:
+    assert {code for call in calls() for code in codes_of(call.args[0])} <= {*CODES, *CRASH_WORDINGS}
+    assert len(CODES) + len(CRASH_WORDINGS) == sum(map(len, (
+        reasons._WORDINGS, CRASH_WORDINGS, *(library.words for library in LIBRARIES))))
 
 
 def test_every_code_is_used() -> None:
@@ -60,7 +72,7 @@ def test_every_code_is_used() -> None:
     used |= {text for node in nodes() if isinstance(node, ast.Assign)
              and any(isinstance(target, ast.Name) and target.id == "code" for target in node.targets)
              for text in texts(node.value)}
-    used |= {kind.no_owner for kind in KINDS.values() if kind.no_owner is not None}
+    used |= {kind.no_owner for kind in all_kinds().values() if kind.no_owner is not None}
     assert set(CODES) - used == {"several", "part-unreadable"} - used  # made in model/reasons.py
 
 
@@ -70,7 +82,7 @@ def test_every_sentence_gets_its_arguments() -> None:
     for call in found:
         given = {str(keyword.arg) for keyword in call.keywords}
         for code in set(CODES).intersection(texts(call.args[0])):
-            wording = reasons._WORDINGS[code]
+            wording = reasons.wording_of(code)
             if isinstance(wording, str):
                 wanted = {field for _, field, _, _ in string.Formatter().parse(wording) if field}
                 assert given == wanted, ast.unparse(call)
@@ -82,7 +94,7 @@ def test_every_sentence_gets_its_arguments() -> None:
 
 def test_every_word_for_an_argument_is_used() -> None:
     used = {text for tree in trees() for text in texts(tree)}
-    assert {*reasons._PARTS, *reasons._OWNERLESS, *reasons._PLACES} <= used
+    assert {*reasons._PARTS, *reasons._OWNERLESS, *reasons._PLACES, *reasons._of_libraries()[1]} <= used
 
 
 def test_text_is_not_formatted() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gdbext.holders.pairs.rust_guards import Cleanup
+from gdbext.libraries.rust.guards import Cleanup
 from tests.support.landing_pad import LOCK, RELEASE, RESUME, STACK, Frame
 
 

@@ -1,10 +1,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import cast
 
 from gdbext.model import Deadlock, Edge, Holder, Lock, Report, TargetInfo, Thread, Wait
-from gdbext.model.kinds import LockKind
 from gdbext.model.reasons import because
 from gdbext.verdict.confirm import sleepers, what_stayed
 
@@ -18,7 +16,7 @@ def look(first: int, *edges: tuple[int, str, int | None]) -> Report:
     waits = {waiter: lock for waiter, lock, _ in edges}
     threads = tuple(Thread(number[lwp], lwp, lwp, None,
                            waits=Wait(waits[lwp], "exclusive", False) if lwp in waits else None) for lwp in lwps)
-    locks = tuple(Lock(lock, cast(LockKind, lock.partition(":")[0]), 0, None, "locked",
+    locks = tuple(Lock(lock, lock.partition(":")[0], 0, None, "locked",
                        (Holder(number[holder], "exclusive", "recorded"),) if holder else ())
                   for _, lock, holder in edges)
     deadlock = Deadlock(tuple(number[waiter] for waiter, _, _ in edges), "recorded", tuple(

@@ -7,10 +7,10 @@ import pytest
 from gdbext.errors import GdbextError
 from gdbext.glibc.futex import FutexWait
 from gdbext.layout.select import glibc_layouts
+from gdbext.locks.seen import ALLOCATES, ARRIVING, INITIALISES, MENTIONS, READERS, RUNS_ONCE, SeenLock, held_by
 from gdbext.narrate.reasons import explain
 from gdbext.threads.site import NOWHERE, Site
 from gdbext.waits.lock_kinds import KINDS, Context, recognise, recognise_address
-from gdbext.waits.seen import ALLOCATES, ARRIVING, INITIALISES, MENTIONS, READERS, RUNS_ONCE, SeenLock, held_by
 from tests.support.fake_memory import Builder, FakeMemory, NoiseMemory
 from tests.support.reasons import said
 
@@ -179,7 +179,7 @@ def test_lock_that_a_descriptor_owns(functions: tuple[str, ...], kind: str) -> N
 
 
 @pytest.mark.parametrize(("wait", "words"), [
-    (FutexWait(AT, 0x89, 2, False), "Rust"), (FutexWait(AT, 0, 0x80000000, False), "std::future"),
+    (FutexWait(AT, 0x89, 2, False), "unknown"), (FutexWait(AT, 0, 0x80000000, False), "std::future"),
     (FutexWait(AT, 0x89, 2, True), "unknown"), (FutexWait(AT, 0x80, 0x80000000, False), "unknown")])
 def test_words_of_other_runtimes(wait: FutexWait, words: str) -> None:
     view = seen(word(0x77), wait)

@@ -7,7 +7,7 @@ from tests.support.fake_target import READ, FakeTarget
 
 def test_a_recogniser_that_knows_a_wait_is_the_only_one_or_the_first() -> None:
     assert [recognise.__name__ for recognise in RECOGNISERS] == [
-        "gil_wait", "python_lock_wait", "parked_wait", "gpu_wait", "futex_wait", "spinning_wait", "blocked_wait"]
+        "gil_wait", "python_lock_wait", "parked_wait", "outside_wait", "futex_wait", "spinning_wait", "blocked_wait"]
 
 
 def test_each_thread_that_waits_has_a_wait() -> None:

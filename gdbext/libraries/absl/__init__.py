@@ -1,0 +1,26 @@
+"""Abseil, which gRPC, TensorFlow and JAX contain, so its code may be in any file."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from gdbext.libraries.library import Kind, Library
+
+LIBRARY: Final = Library(
+    "absl",
+    files=None,
+    kinds={
+        "absl-mutex": Kind(
+            "not recorded, readers are counted: derived where the machine code of a thread proves it, candidates "
+            "otherwise", name="absl::Mutex", has_readers=True, own_threads_only=True,
+            waited_in="`absl::Mutex::Lock`, `ReaderLock`"),
+        "absl-condvar": Kind(
+            "none: any thread may signal it, or make the condition of `absl::Mutex::Await` true", name="absl::CondVar",
+            wait_for="any", no_owner="condvar-has-no-owner", is_event=True, own_threads_only=True,
+            waited_in="`absl::CondVar::Wait`, `absl::Mutex::Await`, `LockWhen`"),
+    },
+    terms={
+        "absl-mutex": "an absl::Mutex",
+    },
+    proven=("absl-mutex",),
+)

@@ -1,0 +1,90 @@
+"""What the modules of a library in `gdbext.libraries` provide, and what they are given.
+
+`load_waits` and `load_holders` load them when the process may have the library: they take as long to load as a small
+snapshot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from importlib import import_module
+from typing import Protocol
+
+from gdbext.cpython.frames import RawFrame
+from gdbext.glibc.futex import FutexWait
+from gdbext.libraries.library import Library
+from gdbext.locks.python_reader import Reader
+from gdbext.locks.scene import Scene
+from gdbext.locks.seen import SeenLock
+from gdbext.model.reasons import Reason
+from gdbext.record import record
+from gdbext.threads.threads import SeenThread
+
+
+class LibraryWaits:
+    """What threads wait for in one library, in one snapshot. A library replaces the methods that it needs."""
+
+    def find_lock(self, seen: SeenThread, futex: FutexWait) -> SeenLock | None:
+        """What a thread waits for that sleeps on a futex word of the library; None for any other wait."""
+        return None
+
+    def describe_unknown(self, futex: FutexWait) -> str | None:
+        """The term for a futex word that fits no kind, if the call has the form of the library's; else None."""
+        return None
+
+    def find_purpose(self, seen: SeenThread, event: SeenLock) -> SeenLock | None:
+        """What a thread waits for in the library that sleeps on a condition variable; None for any other wait.
+
+        :param event: the condition variable, at ``pthread_cond_t *``.
+        """
+        return None
+
+    def describe_wait(self, seen: SeenThread) -> Reason | None:
+        """What a thread waits for that is outside of the process, asleep or in a loop; None for any other thread."""
+        return None
+
+
+@record
+class FunctionCall:
+    """The address of a function, and the first argument with which it was called."""
+
+    function: int
+    argument: int
+
+
+class Holding(Protocol):
+    """What `LibraryHolders` are given."""
+
+    @property
+    def scene(self) -> Scene:
+        """The threads."""
+
+    @property
+    def waited(self) -> Mapping[int, SeenLock]:
+        """The locks that threads wait for, by the thread's number."""
+
+    def python_stacks(self, number: int) -> Iterable[tuple[Reader, Iterable[RawFrame]]]:
+        """The Python frames of a thread in each of its interpreters."""
+
+    def call_of(self, seen: SeenThread, index: int) -> FunctionCall | None:
+        """The call of a caller's function; None if no register or stack slot still contains its argument."""
+
+
+class LibraryHolders(Protocol):
+    """Finds the holders of a library's locks, in one snapshot."""
+
+    def find(self, lock: SeenLock, waiters: Collection[int]) -> SeenLock | None:
+        """The lock with its holders, or with the reason why none is known; None if another way may find them."""
+
+
+def load_waits(library: Library, scene: Scene) -> LibraryWaits:
+    """What the library's module ``waits`` makes of a snapshot."""
+    make: Callable[[Scene], LibraryWaits] = import_module(f"gdbext.libraries.{library.folder}.waits").read_waits
+    return make(scene)
+
+
+def load_holders(library: Library, holding: Holding) -> LibraryHolders:
+    """What the library's module ``holders`` makes of a snapshot."""
+    make: Callable[[Holding], LibraryHolders] = import_module(
+        f"gdbext.libraries.{library.folder}.holders").read_holders
+    return make(holding)
