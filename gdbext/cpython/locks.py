@@ -239,23 +239,22 @@ class LockReader:
         return self._objects.read_member("textio", address, "buffer")
 
     def _sem_lock_object(self, address: int, type_name: str) -> PyLock | None:
-        """A lock of `multiprocessing` as programs have it; None for a ``BoundedSemaphore(1)``.
+        """A lock of `multiprocessing` as programs have it.
 
-        The object below that one is the same as a Lock's, and would be called held by a thread that acquired it,
-        although any process may release it: `multiprocessing.Queue` has such a semaphore.
+        The object below a ``BoundedSemaphore(1)`` is the same as a Lock's; only this one shows that it has no owner:
+        any process may release it, as `multiprocessing.Queue` does.
         """
         lock = self._inner("_semlock")(address, type_name)
-        if lock is None or lock.kind == "py-lock" and "Semaphore" in self._objects.type_names(address):
-            return None
-        return lock
+        if lock is None or lock.kind != "py-lock" or "Semaphore" not in self._objects.type_names(address):
+            return lock
+        return replace(lock, kind="py-semaphore", state=_permits(lock.locked), owner=None)
 
     def _sem_lock(self, address: int, type_name: str) -> PyLock:
         word, last, count, most, kind = self._objects.read_members(
             "SemLockObject", address, "handle", "last_tid", "count", "maxvalue", "kind")
         locked = read_u32(self._memory, word) == 0
         if kind != _RECURSIVE and most != 1:
-            return PyLock("py-semaphore", address, type_name, "zero" if locked else "not zero", (word,), locked,
-                          shared=True)
+            return PyLock("py-semaphore", address, type_name, _permits(locked), (word,), locked, shared=True)
         return PyLock("py-rlock" if kind == _RECURSIVE else "py-lock", address, type_name, _state(locked), (word,),
                       locked, last & _MASK64 if locked and count > 0 else None, shared=True)
 
@@ -361,3 +360,7 @@ class LockReader:
 
 def _state(locked: bool) -> str:
     return "locked" if locked else "free"
+
+
+def _permits(locked: bool) -> str:
+    return "zero" if locked else "not zero"

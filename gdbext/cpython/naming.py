@@ -23,12 +23,14 @@ class Name(NamedTuple):
     """The name of an object: an expression of a frame.
 
     `object` is the object of which it is an attribute or item (``PyObject *``, or 0), `of_class` whether the attribute
-    is one of that object's class, which all its instances share.
+    is one of that object's class, which all its instances share. `around` is the object that the expression refers to
+    (``PyObject *``) if it contains the one that is named; else 0.
     """
 
     text: str
     object: int = 0
     of_class: bool = False
+    around: int = 0
 
 
 class Names:
@@ -59,24 +61,29 @@ class Names:
         return None
 
     @remembered
-    def globals_of(self, namespace: int) -> tuple[str, dict[int, str]]:
+    def globals_of(self, namespace: int) -> tuple[str, dict[int, str], dict[int, int]]:
         """A module's name, and the names of its global variables and of their parts by value (``PyObject *``).
+
+        The last item has the objects that contain a named lock, by that lock.
 
         :param namespace: the ``dict`` of its globals (``PyDictObject *``).
         """
         names: dict[int, str] = {}
         parts: dict[int, str] = {}
+        around: dict[int, int] = {}
         module = ""
         for name, value in self._named(namespace, _MAX_GLOBALS):
             if name == "__name__" and self._objects.type_name(value) == "str":
                 module = self._objects.string(value)
             elif not name.startswith("__"):
                 names.setdefault(value, name)
-                parts.setdefault(self._inside(value), name)
+                inner = self._inside(value)
+                parts.setdefault(inner, name)
+                around.setdefault(inner, value)
                 if len(parts) < _MAX_GLOBALS:
                     for part, item in self._parts(value, name):
                         parts.setdefault(item, part)
-        return module, {**parts, **names}
+        return module, {**parts, **names}, {inner: value for inner, value in around.items() if inner not in names}
 
     def _in_frame(self, raw: RawFrame, wanted: Sequence[int]) -> dict[int, Name]:
         """The best name in a frame for each of the objects."""
@@ -86,19 +93,19 @@ class Names:
         if mine and mine not in wanted:
             kind = self._objects.type_name(mine)
             for name, value, of_class in self._reachable(mine):
-                for address in (value, self._inside(value)):
+                for address, around in ((value, 0), (self._inside(value), value)):
                     if address in wanted:
-                        found.setdefault(address, Name(f"self.{name} of {kind}", mine, of_class))
-        module, names = self.globals_of(self._frames.globals(raw))
+                        found.setdefault(address, Name(f"self.{name} of {kind}", mine, of_class, around))
+        module, names, outer = self.globals_of(self._frames.globals(raw))
         if module == "__main__":
             module = raw.frame.file.rpartition("/")[2].partition(".py")[0] or module
         for value in wanted:
             if value in names:
-                found.setdefault(value, Name(f"{names[value]} of {module}"))
+                found.setdefault(value, Name(f"{names[value]} of {module}", around=outer.get(value, 0)))
         for name, value in variables:
-            for address in (value, self._inside(value)):
+            for address, around in ((value, 0), (self._inside(value), value)):
                 if address in wanted and name != "self":
-                    found.setdefault(address, Name(name))
+                    found.setdefault(address, Name(name, around=around))
         if not any(value in found for value in wanted):
             for name, value in variables:
                 if value != mine and value not in wanted:

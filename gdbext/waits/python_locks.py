@@ -95,6 +95,9 @@ class PythonLocks:
         if named is None:
             return found
         found = replace(found, name=named.text, known_by=found.known_by.union([named.object] if named.object else []))
+        around = reader.locks.decode(named.around) if named.around else None
+        if around is not None and found.python is not None and around.address == found.python.address:
+            found = replace(_seen_lock(around), name=found.name, known_by=found.known_by)  # what the program calls it
         if self._object_names and named.object and not named.of_class:
             found = replace(found, of_object=reader.object_names.find(named.object))
         return found

@@ -75,17 +75,20 @@ def find_waits(context: Context) -> dict[int, SeenWait]:
             waits[seen.number] = found
     nothing: dict[int, SeenWait] = {}
     waits.update(context.findings.guard("waits", lambda: lone_gil_waits(waits, context), nothing))
-    return _with_named_kinds(waits)
+    return _with_known_kinds(waits)
 
 
 def _find_wait(seen: SeenThread, context: Context) -> SeenWait | None:
     return next(filter(None, (recognise(seen, context) for recognise in RECOGNISERS)), None)
 
 
-def _with_named_kinds(waits: Mapping[int, SeenWait]) -> dict[int, SeenWait]:
-    """The waits, with the kind of lock that one waiter's stack shows for all waiters on the same word."""
+def _with_known_kinds(waits: Mapping[int, SeenWait]) -> dict[int, SeenWait]:
+    """The waits, with the kind of lock that one waiter's stack shows for all waiters at the same address.
+
+    A stack may only show a futex word. What is inside a ``multiprocessing.BoundedSemaphore(1)`` looks like a Lock.
+    """
     locks = [wait.lock for wait in waits.values() if wait.lock is not None]
-    named = {lock.address: lock for lock in locks if lock.kind in NAMED_KINDS}
-    return {number: replace(wait, lock=named[wait.lock.address])
-            if wait.lock is not None and wait.lock.kind == FUTEX and wait.lock.address in named else wait
-            for number, wait in waits.items()}
+    known = {(FUTEX, lock.address): lock for lock in locks if lock.kind in NAMED_KINDS}
+    known.update({("py-lock", lock.address): lock for lock in locks if lock.kind == "py-semaphore"})
+    return {number: replace(wait, lock=known.get((wait.lock.kind, wait.lock.address), wait.lock))
+            if wait.lock is not None else wait for number, wait in waits.items()}

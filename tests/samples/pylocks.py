@@ -161,6 +161,8 @@ class Office:
         self.whistle = context.Event()
         self.bulletin = context.Condition()
         self.lockers = context.Semaphore(0)
+        self.key = context.BoundedSemaphore(1)
+        self.parcel = context.Queue(1)
         self.assembly = context.Barrier(3)
         self.post = context.JoinableQueue()
 
@@ -204,6 +206,21 @@ class Office:
         stand("swimmer")
         with self.lockers:
             pass
+
+    def want_key(self) -> None:
+        self.key.acquire()
+        stand("tenant")
+        self.key.acquire()
+
+    def want_key_too(self) -> None:
+        stand("caretaker")
+        with self.key:
+            pass
+
+    def send_parcel(self) -> None:
+        self.parcel._sem.acquire()  # as `put`, without its thread
+        stand("packer")
+        self.parcel.put(1)
 
     def assemble(self) -> None:
         stand("delegate")
@@ -253,6 +270,9 @@ class Office:
         start("runner", self.await_whistle)
         start("citizen", self.read_bulletin)
         start("swimmer", self.want_locker)
+        start("tenant", self.want_key)
+        start("caretaker", self.want_key_too)
+        start("packer", self.send_parcel)
         start("delegate", self.assemble)
         start("poster", self.see_post_read)
         TIMED.append("hurried")
@@ -279,6 +299,10 @@ class Office:
         tell("bulletin", "py-condition", id(self.bulletin), "waiting for a notification", ["citizen"],
              known_as=known("bulletin"))
         tell("lockers", "py-semaphore", id(self.lockers._semlock), "zero", ["swimmer"], known_as=known("lockers"))
+        # each has the same SemLock as a Lock, which would have an owner
+        tell("key", "py-semaphore", id(self.key._semlock), "zero", ["tenant", "caretaker"], known_as=known("key"))
+        tell("parcel", "py-semaphore", id(self.parcel._sem._semlock), "zero", ["packer"],
+             known_as="self._sem of Queue")
         tell("assembly", "barrier", id(self.assembly), "1 of 3 arrived", ["delegate"],
              known_as=known("assembly"))
         tell("post", "py-condition", id(self.post._cond), "not all tasks are done", ["poster"],

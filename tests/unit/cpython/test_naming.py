@@ -97,6 +97,20 @@ def test_inner_lock_has_the_name_of_its_object(python: FakePython) -> None:
     assert named(python, [lock], frame(python, [("changed", condition)])) == "changed"
 
 
+def test_object_around_a_lock_is_part_of_its_name(python: FakePython) -> None:
+    lock = python.lock()
+    condition = python.condition(lock)
+    shop = python.instance("Shop", changed=condition)
+    namespace = python.namespace(__name__=python.string("shop"), changed=condition)
+    for at, name in ((frame(python, namespace=namespace), Name("changed of shop", around=condition)),
+                     (frame(python, [("self", shop)]), Name("self.changed of Shop", shop, around=condition)),
+                     (frame(python, [("changed", condition)]), Name("changed", around=condition))):
+        names, stack = stack_of(python, at)
+        assert names.find(stack, [lock]) == name
+    names, stack = stack_of(python, frame(python, namespace=namespace))
+    assert names.find(stack, [condition]) == Name("changed of shop")
+
+
 def test_outermost_object_is_preferred(python: FakePython) -> None:
     lock = python.lock()
     event = python.instance("Event", _cond=python.condition(lock))
