@@ -79,8 +79,8 @@ def _interpreters() -> Iterator[str]:
     yield ""
     yield ("The deadlock of GIL and driver lock (`tests/gdb/test_main_job.py`), x86-64, default builds. `-stripped` is "
            "a copy without symbols, `debian` the system's own `python3`.")
-    yield ("Each commit is tested with every lock and every target of a row at least once; "
-           "`.ci/run --all` tests all combinations.")
+    yield ("`.ci/run` tests Debian's Python, 3.9, 3.11, 3.13 and 3.13t, with every lock and every target of a row at "
+           "least once. `.ci/run --all` tests all interpreters and all combinations, before an issue is closed.")
     yield ""
     rows = {}
     for name in interpreters.NAMES:

@@ -12,7 +12,7 @@ import pytest
 
 from gdbext.errors import GdbextError
 from gdbext.threads import findings
-from tests.support import gdb_session, interpreters
+from tests.support import combinations, gdb_session, interpreters
 
 pytest.register_assert_rewrite("tests.support.report")
 
@@ -24,9 +24,18 @@ def pytest_configure(config: pytest.Config) -> None:
     """
     findings.GUARDED = (GdbextError,)
     config.addinivalue_line("markers", "slow: takes seconds of processor time, so a short run leaves it out")
+    config.addinivalue_line("markers", "long: takes a minute of processor time, so only a long run has it")
     if interpreters.SHARED not in os.environ:
         folder = os.environ[interpreters.SHARED] = tempfile.mkdtemp(prefix="gdbext-tests-")
         config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out the tests of a long run, if this is none."""
+    left_out = [] if combinations.LONG else [item for item in items if item.get_closest_marker("long") is not None]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
 
 
 @pytest.hookimpl(tryfirst=True)

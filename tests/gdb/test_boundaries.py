@@ -122,7 +122,7 @@ def read(file: Path) -> dict[str, str]:
     return {part.split('"')[1]: part for part in re.split(r"\n\n(?=Thread )", file.read_text().rstrip("\n"))}
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.long if name != MOST else ()) for name in NAMES])
 def test_every_boundary(name: str, tmp_path: Path) -> None:
     """Batch mode and a terminal show the same."""
     scenes = [*OF_LIBRARY, *OF_PACKAGES, *(["numba_function"] if name == MOST else [])]

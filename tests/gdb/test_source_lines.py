@@ -83,6 +83,7 @@ def test_places_are_those_of_gdb(kind: str, tmp_path: Path) -> None:
     check(program, tmp_path)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("flags", [(), ("-C", "symbol-mangling-version=v0")])
 def test_places_of_rust_are_those_of_gdb(flags: tuple[str, ...], tmp_path: Path) -> None:
     program = samples.compiled("locks-rs", "locks.rs", ("-g", "-O", *flags), strip=False)

@@ -131,6 +131,11 @@ class Program:
         # always the same one for a program, and different ones among the programs
         return (self.pythons[zlib.crc32(self.name.encode()) % len(self.pythons)],)
 
+    @property
+    def is_seen_by_gdb(self) -> bool:
+        """Whether GDB reads it in this run, too: a third of the programs, always the same, and all in a long run."""
+        return combinations.LONG or zlib.crc32(self.name.encode()) // 7 % 3 == 0
+
     @classmethod
     def read(cls, path: Path) -> Program:
         """Read the header of a program."""
@@ -374,10 +379,22 @@ def look_live(target: Running) -> Json:
 
 
 def look_at_core(target: Running) -> tuple[Json, Json, set[str]]:
-    """Snapshots of a core of a process that may end: by GDB, and as `look_without_gdb`.
+    """Snapshots of a core of a process that may end: by GDB, and as `look_without_gdb`."""
+    path = _core(target)
+    without = _look_at_core_without_gdb(target, path)
+    return (_look_at_file(target, path), *without)
 
-    The kernel writes it if it leaves cores in the process's directory, otherwise GDB.
-    """
+
+def look_at_core_without_gdb(target: Running) -> tuple[Json, set[str]]:
+    """One snapshot of a core of a process that may end, and what it leaves out, as `look_without_gdb`."""
+    path = _core(target)
+    made = _look_at_core_without_gdb(target, path)
+    path.unlink()
+    return made
+
+
+def _core(target: Running) -> Path:
+    """Make a core of a process, which may end: the kernel does if it leaves cores in its directory, otherwise GDB."""
     path = target.directory / "core"
     pattern = Path("/proc/sys/kernel/core_pattern").read_text().strip()
     if "/" in pattern or pattern.startswith("|"):
@@ -389,8 +406,7 @@ def look_at_core(target: Running) -> tuple[Json, Json, set[str]]:
         found = sorted(target.directory.glob(f"{pattern.partition('%')[0]}*"))
         assert len(found) == 1, f"which is the core? {found}"
         path = found[0]
-    without = _look_at_core_without_gdb(target, path)
-    return (_look_at_file(target, path), *without)
+    return path
 
 
 def look_at_gcore(target: Running) -> Json:

@@ -46,13 +46,14 @@ def test_verdict(
             if verdict != harness.SILENT or "instructions" not in left_out:
                 score.add("live", verdict, why)
         if program.expect == "healthy":
-            for document in harness.looks_at(target, LONG_LOOKS if combinations.LONG else LOOKS):
-                score.add(document["target"]["kind"], *harness.judge(program, roles, document))
+            if program.is_seen_by_gdb:
+                for document in harness.looks_at(target, LONG_LOOKS if combinations.LONG else LOOKS):
+                    score.add(document["target"]["kind"], *harness.judge(program, roles, document))
             # before GDB reads the core, because a busy program takes the processor from it
             target.end()
-            if program.core:
+            if program.core and program.is_seen_by_gdb:
                 score.add("core", *harness.judge(program, roles, harness.look_at_gcore(target)))
-        else:
+        elif program.is_seen_by_gdb:
             # nothing moves, so both readers see the same
             by_gdb = harness.look_live(target)
             score.add("live", *harness.judge(program, roles, by_gdb))
@@ -65,6 +66,11 @@ def test_verdict(
             if verdict != harness.SILENT or "instructions" not in left_out:
                 score.add("core", verdict, why)
             differing += [f"core{line}" for line in unexplained(program.name, by_gdb, document, left_out)]
+        else:
+            document, left_out = harness.look_at_core_without_gdb(target)
+            verdict, why = harness.judge(program, roles, document)
+            if verdict != harness.SILENT or "instructions" not in left_out:
+                score.add("core", verdict, why)
     record_property("precision", json.dumps(asdict(score)))
     assert harness.unexpected(program, score) == [], f"{program.name}: {'; '.join(score.why)}"
     assert differing == [], "the report without GDB is another one"

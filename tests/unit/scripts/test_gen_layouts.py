@@ -439,7 +439,7 @@ def python_headers() -> list[Path]:
 
 
 @needs_gcc
-@pytest.mark.slow
+@pytest.mark.long
 def test_headers_give_the_same_as_debug_information(capsys: pytest.CaptureFixture[str]) -> None:
     compared = 0
     for folder in python_headers():
@@ -477,7 +477,7 @@ def test_headers_compiled_as_a_debug_build(capsys: pytest.CaptureFixture[str]) -
 
 
 @needs_gcc
-@pytest.mark.slow
+@pytest.mark.long
 def test_headers_of_a_free_threaded_build_give_the_same_as_its_debug_information() -> None:
     compared = 0
     for path in free_threaded_pythons():
