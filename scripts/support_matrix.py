@@ -69,7 +69,8 @@ def page() -> str:
              "Made by `scripts/support_matrix.py --write` from the lists that the tests themselves go through; do not "
              "edit it.", "A test whose interpreter, Debian release or GDB is not available is skipped with the reason, "
              "unless `GDBEXT_REQUIRE`", "names it.", ""]
-    for section in (_interpreters, _embedding, _roots, _gdbs, _locks, _crashes, _precision, _layouts):
+    for section in (_interpreters, _embedding, _roots, _gdbs, _locks, _libraries, _crashes, _precision,
+                    _layouts):
         parts += [*section(), ""]
     return "\n".join(parts[:-1]) + "\n"
 
@@ -157,6 +158,16 @@ def _locks() -> Iterator[str]:
     yield ""
     yield ("Native locks without Python (`tests/gdb/test_native.py`): " + ", ".join(samples.ABBA_VARIANTS)
            + ", two of them taken in opposite order.")
+
+
+def _libraries() -> Iterator[str]:
+    yield "## Libraries"
+    yield ""
+    yield "Rules, limits and layouts of single libraries:"
+    yield ""
+    for path in sorted((PAGE.parent / "libraries").glob("*.md")):
+        title = path.read_text(encoding="utf-8").partition("\n")[0].lstrip("# ")
+        yield f"- [{title}](libraries/{path.name})"
 
 
 def _crashes() -> Iterator[str]:
