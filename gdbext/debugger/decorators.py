@@ -240,7 +240,7 @@ def _arguments(frame: gdb.Frame) -> list[Any] | None:
 
 
 def _is_removed(symbol: gdb.Symbol) -> bool:
-    # those that mi_should_print of GDB's gdb/mi/mi-cmd-stack.c rejects, as far as arguments can be of such a class
+    # GDB's gdb/mi/mi-cmd-stack.c, mi_should_print, rejects these and further classes that no argument has
     return symbol.addr_class in (gdb.SYMBOL_LOC_CONST, gdb.SYMBOL_LOC_CONST_BYTES, gdb.SYMBOL_LOC_OPTIMIZED_OUT)
 
 

@@ -323,7 +323,7 @@ def _waits_for_event(scene: _Scene, thread: Thread) -> bool:
 
 
 def _waits_for_children(scene: _Scene, thread: Thread) -> bool:
-    """Whether a thread waits for child processes: in a system call for that, or for what has its other end in one."""
+    """Whether a thread waits for a child process: in a system call, or for a pipe or socket that a child has too."""
     if thread.blocked_on is not None and thread.blocked_on.code in _FOR_CHILDREN:
         return True
     lock = scene.locks.get(thread.waits.lock) if thread.waits is not None and not thread.waits.timed else None

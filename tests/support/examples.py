@@ -8,7 +8,8 @@ output. COMMAND is
 
 `` | FILTER`` after COMMAND leaves out lines: a shell command, such as ``head -5`` or ``sed '/^ *#/d'``. The block then
 has a line ``...`` wherever lines are missing. The filter ``json`` lays out a document of JSON instead. ``json N`` shows
-the first N elements of each list, and the beginnings of long strings; ``...`` stands for the rest.
+the first N elements of each list, and the beginnings of long strings; ``json N MEMBER...`` of these members of the
+document only. ``...`` stands for the rest.
 
 `scripts/examples` writes the blocks, and a test compares them.
 """
@@ -240,9 +241,10 @@ def _gdb_without_symbols(directory: Path) -> Path:
 
 def _block(prompt: str, text: str, filtered: str, target: Target) -> str:
     text = _plain(text, target).strip("\n")
-    name, *options = filtered.split()[:2] or [""]
+    name, *options = filtered.split() or [""]
     if name == "json":
-        text = laid_out(folded(json.loads(text), *map(int, options)))
+        document = folded(json.loads(text), *map(int, options[:1]))
+        text = laid_out({**{name: document[name] for name in options[1:]}, ...: ...} if options[1:] else document)
     elif filtered:
         text = shortened(text, filtered)
     lines = [line for long in text.split("\n") for line in _wrapped(long.rstrip())]
@@ -309,7 +311,7 @@ def laid_out(value: Any, column: int = 0) -> str:
         return "..."
     if isinstance(value, dict):
         opening, closing = "{}"
-        items = [(f"{json.dumps(name)}: ", each) for name, each in value.items()]
+        items = [("" if name is ... else f"{json.dumps(name)}: ", each) for name, each in value.items()]
     elif isinstance(value, list):
         opening, closing = "[]"
         items = [("", each) for each in value]

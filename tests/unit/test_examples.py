@@ -113,6 +113,10 @@ def test_json_is_cut_visibly() -> None:
         '{"frames": [1, 2, ...],\n "why": "' + "x" * 100 + '...",\n "threads": [{"holds": []}]}')
 
 
+def test_members_that_are_missing_leave_a_mark() -> None:
+    assert laid_out({"locks": [1], ...: ...}) == '{"locks": [1], ...}'
+
+
 def test_json_is_laid_out_on_lines_that_fit() -> None:
     frame = {"function": "f" * 30, "file": "/" * 30, "line": 1}
     assert laid_out({"stack": [frame, frame], "none": [], "count": 2}) == (

@@ -35,5 +35,5 @@ class Limit:
             raise self.exceeded(what)
 
     def exceeded(self, what: str) -> TooSlow:
-        """The error for what was not done."""
+        """The error for an action that was not completed."""
         return TooSlow(f"{what} within {self._seconds:g} s", "give more time: --timeout SECONDS")

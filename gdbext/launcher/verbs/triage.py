@@ -119,7 +119,7 @@ def _write(found: Triage, targets: Sequence[Target], options: argparse.Namespace
 
 
 class Collected:
-    """The snapshots of a run, grouped as they are finished. Of each class only one document is kept.
+    """The snapshots of a run, grouped as they are finished. It keeps one document of each class.
 
     :param total: how many targets there are.
     """
@@ -173,7 +173,7 @@ class Collected:
         return None
 
     def grouped(self) -> Triage:
-        """The classes of what was read so far."""
+        """The classes of the targets that were read so far."""
         failures, incomplete = (tuple(sorted(found, key=lambda each: each.target))
                                 for found in (self._failures, self._incomplete))
         return Triage(self._grouping.classes(), failures, incomplete)
