@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import gdbext
+from gdbext.libraries import LIBRARIES
 from gdbext.model.verdict import OUTCOMES, STATUS_OF_OUTCOME
 from gdbext.narrate.verdict import TITLES
 
@@ -16,3 +17,7 @@ def test_each_kind_of_verdict_has_its_title_and_its_status() -> None:
     page = (DOCS / "reading-a-report.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `([A-Z ]+)` \| `([a-z-]+)` \| (\d) \| ", page, re.MULTILINE)
     assert rows == [(TITLES[kind], kind, str(STATUS_OF_OUTCOME[outcome])) for kind, outcome in OUTCOMES.items()]
+
+
+def test_each_library_has_its_page() -> None:
+    assert {f"{library.folder}.md" for library in LIBRARIES} <= {path.name for path in (DOCS / "libraries").iterdir()}
