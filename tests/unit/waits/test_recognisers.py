@@ -1,7 +1,6 @@
 from __future__ import annotations
 
-from gdbext.waits.seen import SeenLock, SeenWait
-
+from gdbext.locks.seen import SeenLock, SeenWait
 from gdbext.waits.recognisers import RECOGNISERS, _with_known_kinds, find_waits
 from tests.support.contexts import context_of
 from tests.support.fake_target import READ, FakeTarget
