@@ -236,7 +236,10 @@ def rows(text: str) -> list[list[str]]:
 @pytest.mark.parametrize("heading", NOUNS)
 def test_docs_describe_each_member(heading: str) -> None:
     noun = NOUNS[heading]
-    told = {name: row[1] for row in rows(section(heading)) for name in re.findall("`(.+?)`", row[0])}
+    small = {row[0].lower(): re.sub(r" \([^)]*\)+", "", row[1]) for row in rows(section("small objects"))}
+    described = ([each.rsplit(": ", 1) for each in small[heading].split("; ")] if heading in small
+                 else rows(section(heading)))
+    told = {name: row[1] for row in described for name in re.findall("`(.+?)`", row[0])}
     # a sentence has its code beside it
     told |= {f"{name}_code": "reason, null, absent" for name, kind in told.items() if kind.startswith("sentence")}
     assert set(told) == set(noun["properties"])
