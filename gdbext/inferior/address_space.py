@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import bisect
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from gdbext.record import record
 
@@ -37,6 +37,9 @@ class AddressSpace:
     def __init__(self, regions: Iterable[Region]) -> None:
         self._regions = sorted(regions, key=lambda region: region.start)
         self._starts = [region.start for region in self._regions]
+
+    def __iter__(self) -> Iterator[Region]:
+        return iter(self._regions)
 
     def __len__(self) -> int:
         return len(self._regions)

@@ -77,7 +77,7 @@ def parse_targets(options: argparse.Namespace) -> list[Target]:
 
 
 def _processes_named(wanted: re.Pattern[str]) -> list[int]:
-    from gdbext.launcher.processes.tree import find_processes
+    from gdbext.launcher.named_processes import find_processes
 
     found = find_processes(wanted)
     if not found:

@@ -17,8 +17,9 @@ import struct
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from gdbext.errors import GdbextError, if_unreadable
+from gdbext.errors import if_unreadable
 from gdbext.glibc.futex import decode_futex_waits
+from gdbext.inferior.awaited import MOST_DESCRIPTORS, POLLFD, c_int, decode_awaited_child, read_polled, read_selected
 from gdbext.inferior.cache import read_cstring
 from gdbext.inferior.proc.descriptors import Descriptor
 from gdbext.inferior.proc.sockets import address_text
@@ -37,20 +38,16 @@ from gdbext.waits.file_locks import file_lock_wait
 READ, WRITE, EVENTS = "waiting to read", "waiting to write", "waiting for events"
 DISK = "waiting for the disk"
 
-#: Most descriptors of one ``poll`` or ``select`` that are read.
-_MAX_DESCRIPTORS = 4096
 _MAX_PATH = 256
 #: Limits of clocks, descriptors and events of ``poll``, to recognise a call by its arguments.
 _MAX_CLOCK = 16
 _MAX_FD = 1 << 20
 _MAX_EVENTS = 1 << 14
 
-_POLLFD = struct.Struct("<ihh")  # struct pollfd: fd, events, revents
 _TIMESPEC = struct.Struct("<qq")  # struct __kernel_timespec: seconds, nanoseconds
 _GETEVENTS = struct.Struct("<QIIQ")  # struct io_uring_getevents_arg: mask, its size, -, struct __kernel_timespec *
 _UINT64 = struct.Struct("<Q")
 
-_P_PID, _P_PGID, _P_PIDFD = 1, 2, 3
 _TIMER_ABSTIME = 1
 _CLONE_VFORK = 0x4000
 _IORING_ENTER_EXT_ARG = 8
@@ -95,7 +92,7 @@ class Blocked:
             **dict.fromkeys(("select", "pselect6"), self._select),
             "ioctl": self._ioctl,
             **dict.fromkeys(("flock", "fcntl"), functools.partial(file_lock_wait, target, self._descriptors)),
-            "wait4": lambda name, arguments: self._child(_int(arguments[0])), "waitid": self._waitid,
+            "wait4": self._child, "waitid": self._child,
             **dict.fromkeys(("vfork", "clone", "clone3"), self._vfork),
             "nanosleep": lambda name, arguments: SeenWait(self._sleep(arguments[0]), timed=True),
             "clock_nanosleep": self._clock_nanosleep,
@@ -159,7 +156,7 @@ class Blocked:
 
     def _timed(self, name: str, arguments: Sequence[int]) -> bool:
         if name in _MILLISECONDS:
-            return _int(arguments[_MILLISECONDS[name]]) >= 0
+            return c_int(arguments[_MILLISECONDS[name]]) >= 0
         if name in _TIMESPECS:
             return arguments[_TIMESPECS[name]] != 0
         if name == "io_uring_enter" and arguments[3] & _IORING_ENTER_EXT_ARG:
@@ -175,41 +172,24 @@ class Blocked:
                         other_end=False)
 
     def _poll(self, name: str, arguments: Sequence[int]) -> SeenWait | None:
-        array, count = arguments[:2]
-        count &= 0xFFFFFFFF
         timed = self._timed(name, arguments)
-        fds: list[int] = []
-        if count:
-            try:
-                data = self._memory.read(array, count * _POLLFD.size) if count <= _MAX_DESCRIPTORS else None
-            except GdbextError:
-                data = None
-            if data is None:
-                return self._wait_on_any([], array, timed, f"{count} descriptors")
-            fds = [fd for fd, _, _ in _POLLFD.iter_unpack(data) if fd >= 0]
-        if fds:
-            return self._wait_on_any(fds, array, timed)
+        polled = read_polled(arguments, self._memory.read)
+        if polled is None:
+            return self._wait_on_any([], arguments[0], timed, f"{arguments[1] & 0xFFFFFFFF} descriptors")
+        if polled:
+            return self._wait_on_any([fd for fd, _ in polled], arguments[0], timed)
         if name == "ppoll":
             return self._plain_wait(self._left(arguments[2]), timed)
-        return self._plain_wait(because("sleeps-for", seconds=_seconds(_int(arguments[2]) / 1000)), timed)
+        return self._plain_wait(because("sleeps-for", seconds=_seconds(c_int(arguments[2]) / 1000)), timed)
 
     def _select(self, name: str, arguments: Sequence[int]) -> SeenWait | None:
-        count = max(_int(arguments[0]), 0)
         timed = self._timed(name, arguments)
-        sets = [at for at in arguments[1:4] if at and count]
-        waited = 0
-        for at in sets:
-            try:
-                data = self._memory.read(at, (count + 7) // 8) if count <= _MAX_DESCRIPTORS else None
-            except GdbextError:
-                data = None
-            if data is None:
-                return self._wait_on_any([], at, timed, "several descriptors")
-            waited |= int.from_bytes(data, "little")
-        # without a set the count may be any number
-        fds = [fd for fd in range(min(count, waited.bit_length())) if waited >> fd & 1]
-        if fds:
-            return self._wait_on_any(fds, sets[0], timed)
+        selected = read_selected(arguments, self._memory.read)
+        first = next((at for at in arguments[1:4] if at), 0)
+        if selected is None:
+            return self._wait_on_any([], first, timed, "several descriptors")
+        if selected:
+            return self._wait_on_any(sorted({fd for fd, _ in selected}), first, timed)
         return self._plain_wait(self._left(arguments[4]), timed)
 
     def _wait_on_any(self, fds: Sequence[int], address: int, timed: bool, name: str = "") -> SeenWait:
@@ -251,20 +231,15 @@ class Blocked:
 
     # -- waits without a descriptor --------------------------------------------------------------------------
 
-    def _waitid(self, name: str, arguments: Sequence[int]) -> SeenWait:
-        kind, number = arguments[0] & 0xFFFFFFFF, _int(arguments[1])
-        if kind == _P_PIDFD:
-            info = self._proc.descriptors.info(Descriptor(self._proc.pid, number)) if self._proc is not None else None
-            if self._proc is None or info is None or not info.process or info.process < 0:
+    def _child(self, name: str, arguments: Sequence[int]) -> SeenWait:
+        proc, child = self._proc, decode_awaited_child(name, arguments)
+        number = child.number
+        if child.kind == "pidfd":
+            info = proc.descriptors.info(Descriptor(proc.pid, number)) if proc is not None else None
+            if info is None or not info.process or info.process < 0:
                 return SeenWait(because("waits-for-pidfd", fd=number))
             return SeenWait(because("waits-for-child", process=self._descriptors.process(info.process)))
-        if kind == _P_PID:
-            return self._child(number)
-        return self._child(-number if kind == _P_PGID else -1)
-
-    def _child(self, number: int) -> SeenWait:
-        proc = self._proc
-        if number > 0:
+        if child.kind == "process":
             here = proc.child(number) if proc is not None else None
             if proc is None or here is None:
                 return SeenWait(because("waits-for-child-number", number=number))
@@ -272,12 +247,12 @@ class Blocked:
             if here == number:
                 return SeenWait(because("waits-for-child", process=process))
             return SeenWait(because("waits-for-child-number", number=number, process=process))
-        if number == -1:
-            children, count = self._children()
-            if not count:
-                return SeenWait(because("waits-for-any-child"))
-            return SeenWait(because("waits-for-children", children=children, count=count))
-        return SeenWait(because("waits-for-group", group=-number) if number else because("waits-for-own-group"))
+        if child.kind == "group":
+            return SeenWait(because("waits-for-group", group=number) if number else because("waits-for-own-group"))
+        children, count = self._children()
+        if not count:
+            return SeenWait(because("waits-for-any-child"))
+        return SeenWait(because("waits-for-children", children=children, count=count))
 
     def _children(self) -> tuple[tuple[Reason, ...], int]:
         """Some child processes, and the number of all; none in a core."""
@@ -324,7 +299,7 @@ class Blocked:
 
     def _system_v(self, name: str, arguments: Sequence[int]) -> SeenWait:
         codes: dict[str, ReasonCode] = {"msgrcv": "waits-for-message", "msgsnd": "waits-for-room"}
-        wait = because(codes.get(name, "waits-for-semaphores"), number=_int(arguments[0]))
+        wait = because(codes.get(name, "waits-for-semaphores"), number=c_int(arguments[0]))
         return _with_timeout(wait, self._timed(name, arguments))
 
     @if_unreadable(None)
@@ -354,13 +329,13 @@ class Blocked:
             return "clock_nanosleep"
         if first == 0 and second == 0:
             return "poll"
-        if second > _MAX_DESCRIPTORS:
+        if second > MOST_DESCRIPTORS:
             return "nanosleep" if self._timespec(first) is not None else None
         return "poll" if self._is_polled(first, second) else None
 
     @if_unreadable(False)
     def _is_polled(self, array: int, count: int) -> bool:
-        entries = list(_POLLFD.iter_unpack(self._memory.read(array, count * _POLLFD.size)))
+        entries = list(POLLFD.iter_unpack(self._memory.read(array, count * POLLFD.size)))
         return bool(entries) and all(-1 <= fd < _MAX_FD and 0 < events < _MAX_EVENTS for fd, events, _ in entries)
 
     # -- memory ----------------------------------------------------------------------------------------------
@@ -385,14 +360,8 @@ def _with_timeout(wait: Reason, timed: bool) -> SeenWait:
     return SeenWait(because("with-timeout", wait=wait) if timed else wait, timed=timed)
 
 
-def _int(value: int) -> int:
-    """A register as the kernel's ``int``."""
-    value &= 0xFFFFFFFF
-    return value - (1 << 32) if value >> 31 else value
-
-
 def _fd(value: int) -> int | None:
-    fd = _int(value)
+    fd = c_int(value)
     return fd if fd >= 0 else None
 
 

@@ -22,9 +22,9 @@ from jsonschema import Draft202012Validator
 
 from gdbext.inferior.proc.status import process_tree
 from gdbext.inferior.proc.threads import read_tasks
-from gdbext.launcher.processes import edges as process_edges
-from gdbext.launcher.processes import graph as process_graph
 from gdbext.model import EXCLUSIVE, Report, TargetInfo, Thread, Wait
+from gdbext.processes import graph as process_graph
+from gdbext.processes import waits as process_edges
 from tests.support import cores, crashes, gdb_session, samples
 from tests.support.interpreters import CHECKOUT
 from tests.support.patience import patience

@@ -1,4 +1,4 @@
-"""Several processes in a /proc of files, with their reports, as input of `gdbext.launcher.processes.edges`."""
+"""Several processes in a /proc of files, with their reports, as input of `gdbext.processes.waits`."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from gdbext.launcher.processes.edges import Scene
-from gdbext.launcher.processes.graph import find_deadlocks
+from gdbext.inferior.proc.sample import Sample
 from gdbext.model import EXCLUSIVE, Lock, Report, TargetInfo, Thread, Wait
+from gdbext.processes.graph import find_deadlocks
+from gdbext.processes.waits import Scene, watch_once
 from tests.support.fake_proc import FakeOpenFiles, FakeProc
 
 #: x86-64 system call numbers, by name.
@@ -82,9 +83,7 @@ class Host:
                                           for fd, events in entries))
 
     def scene(self) -> Scene:
-        scene = Scene(self.reports, str(self.root), FakeOpenFiles(self.fake.open_files))
-        scene.watch(0)
-        return scene
+        return watch_once(self.reports, Sample(self.reports, str(self.root), FakeOpenFiles(self.fake.open_files)), 0)
 
     def deadlocked(self) -> list[tuple[int, ...]]:
         scene = self.scene()

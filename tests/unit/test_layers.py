@@ -22,10 +22,11 @@ MODULES = {".".join(path.relative_to(HOME.parent).with_suffix("").parts).replace
 #: The rooms from the first that data comes to: each may import those before it, and modules at the top go with them.
 ORDER = ("record", "remembered", "errors", "worklist", "libraries", "model", "inferior", "elf", "dwarf", "layout",
          "arch", "runtimes", "glibc", "cpython", "proofs", "threads", "locks", "libraries.*", "waits", "holders",
-         "stacks", "tasks", "verdict", "crash", "snapshot", "narrate", "schema", "render", "commands", "direct",
-         "debugger")
+         "stacks", "tasks", "verdict", "crash", "snapshot", "narrate", "schema", "processes", "render", "commands",
+         "direct", "debugger")
 #: What the launcher may import: it runs without GDB, and sees no decoder.
-LAUNCHER = ("record", "errors", "model", "inferior", "elf", "verdict", "narrate", "schema", "render", "launcher")
+LAUNCHER = ("record", "errors", "model", "inferior", "elf", "verdict", "narrate", "schema", "processes", "render",
+            "launcher")
 #: What is not of the standard library, and who may import it; `typing_extensions` is there for type checkers only.
 FOREIGN = {"gdb": "gdbext.debugger", "shtab": "gdbext.launcher", "tqdm": "gdbext.launcher",
            "capstone": "gdbext.arch.x86_64.disassembler",
@@ -212,7 +213,8 @@ def test_the_launcher_runs_without_gdb() -> None:
     for module in MODULES:
         if layer(module) == "gdbext.launcher":
             ours = {name for name in imported(module) if layer(name).startswith("gdbext.")}
-            assert {name for name in ours if layer(name) not in ("gdbext.launcher", "gdbext.inferior")} <= {
+            rooms = {"gdbext.launcher", "gdbext.inferior", "gdbext.processes"}
+            assert {name for name in ours if layer(name) not in rooms} <= {
                 "gdbext.elf.core_file", "gdbext.elf.core_memory", "gdbext.elf.headers", "gdbext.elf.notes",
                 "gdbext.errors", "gdbext.model", "gdbext.model.kinds", "gdbext.model.reasons", "gdbext.model.verdict",
                 "gdbext.narrate",

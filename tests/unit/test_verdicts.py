@@ -7,8 +7,8 @@ import json
 
 import pytest
 
+from gdbext.launcher import children as processes
 from gdbext.launcher.cluster import page as cluster_page
-from gdbext.launcher.processes import family as processes
 from gdbext.launcher.snapshots import classes
 from gdbext.launcher.snapshots.snapshot import Snapshot
 from gdbext.launcher.status import FOUND, NO_ANSWER, NOTHING_FOUND, status_of

@@ -5,9 +5,10 @@ Source: Linux 6.1 Documentation/filesystems/proc.rst, include/linux/sched.h.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from gdbext.inferior.proc.files import MOST_OF_ONE, numbers, read_link, read_small, read_text
+from gdbext.model.reasons import Reason, because
 
 #: A process that fork made and that has not called execve since; a thread of the kernel.
 PF_FORKNOEXEC, _PF_KTHREAD = 0x40, 0x00200000
@@ -130,6 +131,18 @@ def shares_namespace(task: int, kind: str, root: str = "/proc") -> bool:
     """Whether a process shares our namespace; true without such namespaces (``time``: Linux before 5.6)."""
     here, there = (read_link(f"{root}/{each}/ns/{kind}") for each in ("self", task))
     return here == there
+
+
+def describe_unseen(what: str, refused: int, pids: Sequence[int]) -> Reason | None:
+    """Why something of other users' processes is not known; None if it is.
+
+    :param refused: the number of processes of which it could not be read.
+    :param pids: all processes in /proc.
+    """
+    if refused:
+        return because("other-users-unreadable", what=what, count=refused)
+    # mount option hidepid of /proc
+    return because("other-users-invisible") if 1 not in pids else None
 
 
 def _number(fields: list[str], index: int) -> int | None:

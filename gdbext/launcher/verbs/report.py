@@ -68,9 +68,9 @@ def run(options: argparse.Namespace) -> int:
     if options.json and options.dot == "-":
         raise UsageError("--json and --dot - both write to standard output", "give --dot a file")
     if options.children:
-        from gdbext.launcher.processes import family
+        from gdbext.launcher import children
 
-        return family.run(options)
+        return children.run(options)
     targets = parse_targets(options)
     how = replace(parse_options(options), text_only=not options.json and options.dot is None and options.html is None)
     progress = Progress(len(targets), name="gdbext report") if len(targets) > 1 else None

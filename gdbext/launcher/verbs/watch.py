@@ -20,8 +20,8 @@ from gdbext.errors import GdbextError, UsageError
 from gdbext.inferior.proc.status import start_of, state_of
 from gdbext.launcher import targets
 from gdbext.launcher.cli import add_snapshot_options, duration, number, parse_options
+from gdbext.launcher.named_processes import find_processes
 from gdbext.launcher.output import say, write
-from gdbext.launcher.processes.tree import find_processes
 from gdbext.launcher.snapshots.classes import signature
 from gdbext.launcher.snapshots.snapshot import Options, Snapshot, Target, take_snapshot
 from gdbext.launcher.status import FOUND, NO_ANSWER, NO_GDB, OUTSIDE, NoGdb, Unreadable, worst

@@ -8,7 +8,7 @@ import signal
 from collections.abc import Iterable
 
 from gdbext.inferior.proc.status import process_tree, start_of
-from gdbext.launcher.processes import family
+from gdbext.launcher import children
 from gdbext.launcher.snapshots.classes import class_rows
 from gdbext.launcher.snapshots.snapshot import Options
 from gdbext.record import record
@@ -22,7 +22,7 @@ class TreeReport:
 
     text: Safe
     status: int
-    tree: family.Tree
+    tree: children.Tree
 
     def page(self, title: str) -> Safe:
         """The page for browsers.
@@ -31,22 +31,22 @@ class TreeReport:
         """
         from gdbext.render.html import html_page
 
-        return html_page(family.shown_targets(self.tree), title, class_rows(self.tree.triage),
-                         family.page_edges(self.tree))
+        return html_page(children.shown_targets(self.tree), title, class_rows(self.tree.triage),
+                         children.page_edges(self.tree))
 
 
 def report_tree(pid: int, options: Options) -> TreeReport:
-    """Report on a process and its descendants, except those of `family.without_own`.
+    """Report on a process and its descendants, except those of `children.without_own`.
 
     :raises GdbextError: there is no usable GDB where one is needed.
     """
-    tree = family.snapshot_tree(pid, options)
+    tree = children.snapshot_tree(pid, options)
     found = tree.triage
     only = tree.snapshots.get(pid) if len(tree.snapshots) == 1 else None
     if only is not None and only.document is not None:
         text = only.text
     else:
-        text = family.text(tree, found)
+        text = children.text(tree, found)
     return TreeReport(text, found.status, tree)
 
 
@@ -63,8 +63,8 @@ def write_page(report: TreeReport, folder: str, name: str, title: str) -> str:
 
 
 def members(pid: int) -> dict[int, int | None]:
-    """A process and its descendants with their start times, except those of `family.without_own`."""
-    return {member: start_of(member) for member in family.without_own(dict(process_tree(pid)))}
+    """A process and its descendants with their start times, except those of `children.without_own`."""
+    return {member: start_of(member) for member in children.without_own(dict(process_tree(pid)))}
 
 
 def send(number: signal.Signals, processes: Iterable[tuple[int, int | None]]) -> None:

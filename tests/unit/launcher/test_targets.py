@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gdbext.launcher import api, cli, targets
-from gdbext.launcher.processes import tree
+from gdbext.launcher import api, cli, named_processes, targets
 from gdbext.launcher.snapshots.snapshot import Options, Snapshot, Target
 from gdbext.launcher.status import FOUND, NO_ANSWER, NOTHING_FOUND
 from gdbext.render.escape import NOTHING, Safe
@@ -41,7 +40,7 @@ def test_target_by_position_or_option(verb: str, line: str, expected: Target) ->
 @pytest.fixture
 def three(monkeypatch: pytest.MonkeyPatch) -> None:
     """Three processes match every pattern."""
-    monkeypatch.setattr(tree, "find_processes", lambda wanted: [7, 8, 9])
+    monkeypatch.setattr(named_processes, "find_processes", lambda wanted: [7, 8, 9])
 
 
 def snapshot(target: Target, status: int = NOTHING_FOUND) -> Snapshot:
@@ -109,7 +108,7 @@ def test_verb_of_one_process_refuses_several(arguments: list[str], capsys: pytes
 @pytest.mark.parametrize("verb", ["report", "dump", "attach"])
 def test_name_without_a_match_is_one_line(verb: str, monkeypatch: pytest.MonkeyPatch,
                                           capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(tree, "find_processes", lambda wanted: [])
+    monkeypatch.setattr(named_processes, "find_processes", lambda wanted: [])
     assert cli.main([verb, "--name", "a.*\x1b"]) == NO_ANSWER
     assert capsys.readouterr().err == (f"gdbext {verb}: no process matches a.*\\x1b; `ps -e` lists the processes; "
                                        "inside a container only its own are visible\n")

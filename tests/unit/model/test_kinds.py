@@ -18,9 +18,10 @@ HOME = Path(gdbext.__file__).resolve().parent
 DOCS = HOME.parent / "docs"
 KINDS = all_kinds()
 #: Rooms that ask the table what a kind means and do not name kinds.
-ROOMS = ("threads", "stacks", "verdict", "crash", "schema", "render", "holders", "commands", "launcher", "debugger")
+ROOMS = ("threads", "stacks", "verdict", "crash", "schema", "render", "holders", "commands", "launcher", "debugger",
+         "processes")
 #: Module and word, where a string is a kind's word and means something else: a member of JSON, a system call.
-OTHER_MEANINGS = {("launcher/processes/edges.py", "futex"), ("snapshot.py", "futex")}
+OTHER_MEANINGS = {("processes/waits.py", "futex"), ("snapshot.py", "futex")}
 
 
 def test_each_kind_of_the_schema_has_a_row() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gdbext.launcher.processes.tree import find_processes
+from gdbext.launcher.named_processes import find_processes
 from tests.support.fake_proc import FakeProc
 
 

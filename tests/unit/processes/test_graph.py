@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from gdbext.launcher.processes.graph import Node, Wait, find_deadlocks
 from gdbext.model import Evidence
 from gdbext.model.reasons import because
+from gdbext.processes.graph import Node, Wait, find_deadlocks
 
 READ = because("reads-descriptor", link="pipe:[1]", fd=3)
 A, B, C, D = Node(1, 1), Node(2, 1), Node(3, 1), Node(1, 2)

@@ -1,4 +1,4 @@
-"""Pipes and sockets: the processes at each end, and the descriptors that a thread waits for.
+"""Pipes and sockets: the processes of this machine at each end.
 
 Only root can read the descriptors of other users' processes. Where some cannot be read, only a pipe or socket counts
 that was made inside the set of processes. That is known if some process has it with close-on-exec: such a descriptor is
@@ -6,44 +6,38 @@ closed when a program starts, so it was made by the program that runs in that pr
 forked from. Where that program was started outside the set, no unreadable process may be younger than it. Descriptors
 that are passed on in messages are not seen.
 
-Sources: Linux Documentation/filesystems/proc.rst, include/uapi/asm-generic/poll.h, open(2).
+Sources: Linux Documentation/filesystems/proc.rst, open(2).
 """
 
 from __future__ import annotations
 
 import re
-import struct
 import time
 from collections.abc import Collection, Iterable, Mapping
 
 from gdbext.inferior.address_space import Region
+from gdbext.inferior.awaited import READ, Way
 from gdbext.inferior.proc.descriptors import Descriptor, iter_links
 from gdbext.inferior.proc.files import numbers
-from gdbext.inferior.proc.maps import read_maps, read_memory
-from gdbext.inferior.proc.process import read_name
-from gdbext.inferior.proc.status import is_kernel_thread, parent_of, start_of
-from gdbext.inferior.proc.threads import SystemCall
-from gdbext.launcher.processes.tree import Member, describe_unseen
+from gdbext.inferior.proc.maps import read_maps
+from gdbext.inferior.proc.process import Proc, read_name
+from gdbext.inferior.proc.status import describe_unseen, is_kernel_thread, parent_of, start_of
 from gdbext.model.reasons import Reason, because
 
-READ, WRITE = "read", "write"
 #: How long reading the descriptors of all processes may take, in seconds.
 _PATIENCE = 2.0
-_MOST_DESCRIPTORS = 4096
-_POLLFD = struct.Struct("<ihh")  # struct pollfd: fd, events, revents
-_POLLOUT = 0x304  # POLLOUT, POLLWRNORM, POLLWRBAND
-_POLLIN = 0xC3  # POLLIN, POLLPRI, POLLRDNORM, POLLRDBAND
-_INODE = re.compile(r"^(pipe|socket):\[(\d+)\]$")
+#: The link of a pipe or socket: the kind, and the inode.
+INODE = re.compile(r"^(pipe|socket):\[(\d+)\]$")
 
 
-class Descriptors:
+class Ends:
     """The pipes and sockets that the processes of this machine have open.
 
     :param members: the processes of the set by PID.
     :param root: the folder of /proc.
     """
 
-    def __init__(self, members: Mapping[int, Member], root: str = "/proc") -> None:
+    def __init__(self, members: Mapping[int, Proc], root: str = "/proc") -> None:
         self._members = members
         self._root = root
         self._programs: dict[int, bool] = {}
@@ -65,7 +59,7 @@ class Descriptors:
                 for fd, link in iter_links(pid, self._root):
                     if link is None:
                         raise PermissionError
-                    if _INODE.match(link):
+                    if INODE.match(link):
                         found.setdefault(link, set()).add(Descriptor(pid, fd))
             except PermissionError:
                 if pid in self._members:
@@ -81,34 +75,34 @@ class Descriptors:
 
     # -- ends ------------------------------------------------------------------------------------------------
 
-    def other_end(self, member: Member, fd: int, way: str) -> set[int] | None:
+    def other_end(self, member: Proc, fd: int, way: Way) -> set[int] | None:
         """The processes that can end a wait for a descriptor; None if they are not all known.
 
         :param way: `READ` or `WRITE`, what the thread waits to do.
         """
-        link = member.proc.descriptors.link(fd)
-        match = _INODE.match(link or "")
+        link = member.descriptors.link(fd)
+        match = INODE.match(link or "")
         if match is None or link is None:
             return None
         if match[1] == "pipe":
             found = set()
             for other in self._open.get(link, ()):
-                info = member.proc.descriptors.info(other)
+                info = member.descriptors.info(other)
                 if info is None:
                     return None
                 if info.writes if way == READ else info.reads:
                     found.add(other.pid)
             return found if self._is_whole([link]) else None
         inode = int(match[2])
-        known = member.proc.sockets.get(inode)
+        known = member.sockets.get(inode)
         # any process may send to a socket for datagrams
         if known is None or not known.stream:
             return None
-        other_inode = member.proc.sockets.other_end(inode)
+        other_inode = member.sockets.other_end(inode)
         if not other_inode:
             return None
         links = [f"socket:[{other_inode}]"]
-        peer = member.proc.sockets.get(other_inode)
+        peer = member.sockets.get(other_inode)
         if known.protocol == "unix" and known.local is None and peer is not None and peer.local is None:
             links.append(link)  # socketpair(2) made both ends
         return {other.pid for other in self._open.get(links[0], ())} if self._is_whole(links) else None
@@ -123,7 +117,7 @@ class Descriptors:
         return all(holder.pid in self._members for holder in having) and any(map(self._was_made_inside, having))
 
     def _was_made_inside(self, holder: Descriptor) -> bool:
-        info = next(iter(self._members.values())).proc.descriptors.info(holder)
+        info = next(iter(self._members.values())).descriptors.info(holder)
         return info is not None and info.closed_by_exec and self._is_programs_own(holder.pid)
 
     def _is_programs_own(self, pid: int) -> bool:
@@ -155,51 +149,6 @@ class Descriptors:
         begin = start_of(pid, self._root)
         others = [start_of(other, self._root) for other in self._refused]
         return bool(begin is not None and others and all(other is not None and other < begin for other in others))
-
-    # -- sets of descriptors ---------------------------------------------------------------------------------
-
-    def polled(self, member: Member, call: SystemCall) -> list[tuple[int, str]] | None:
-        """The descriptors that ``poll`` and ``ppoll`` wait for, each with `READ` or `WRITE`; None if not known."""
-        at, count = call.arguments[0], call.arguments[1] & 0xFFFFFFFF
-        data = None
-        if 0 < count <= _MOST_DESCRIPTORS:
-            data = read_memory(member.pid, at, count * _POLLFD.size, self._root)
-        if data is None:
-            return None
-        found = []
-        for fd, events, _ in _POLLFD.iter_unpack(data):
-            if fd >= 0:
-                found += [(fd, WRITE)] if events & _POLLOUT else []
-                found += [(fd, READ)] if events & _POLLIN or not events & _POLLOUT else []
-        return found
-
-    def selected(self, member: Member, call: SystemCall) -> list[tuple[int, str]] | None:
-        """The same for ``select`` and ``pselect6``."""
-        count = call.arguments[0] & 0xFFFFFFFF
-        if not 0 < count <= _MOST_DESCRIPTORS:
-            return None
-        found = []
-        for at, way in zip(call.arguments[1:4], (READ, WRITE, READ)):
-            data = read_memory(member.pid, at, (count + 7) // 8, self._root) if at else b""
-            if data is None:
-                return None
-            bits = int.from_bytes(data, "little")
-            found += [(fd, way) for fd in range(count) if bits >> fd & 1]
-        return found
-
-    def watched(self, member: Member, fd: int) -> list[tuple[int, str]] | None:
-        """The same for ``epoll_wait``, by its descriptor."""
-        info = member.proc.descriptors.info(Descriptor(member.pid, fd))
-        if info is None or not info.watched:
-            return None
-        found = []
-        for watched, inode in info.watched:
-            # a file is watched until no process has it open, so its number may have been reused
-            match = _INODE.match(member.proc.descriptors.link(watched) or "")
-            if match is None or inode != int(match[2]):
-                return None
-            found += [(watched, READ)]
-        return found
 
 
 def _vdso(regions: Iterable[Region]) -> int | None:

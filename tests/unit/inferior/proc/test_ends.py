@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from gdbext.launcher.processes.graph import Node, find_deadlocks
 from gdbext.model.reasons import because
 from gdbext.narrate.reasons import explain
+from gdbext.processes.graph import Node, find_deadlocks
 from tests.support.fake_host import Host
 
 

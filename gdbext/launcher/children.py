@@ -15,8 +15,6 @@ from gdbext.inferior.proc.status import process_tree
 from gdbext.launcher.cli import parse_options
 from gdbext.launcher.output import say, write, write_file
 from gdbext.launcher.pager import write_report
-from gdbext.launcher.processes.edges import STILL, watch
-from gdbext.launcher.processes.graph import Node, ProcessDeadlock, Wait, find_deadlocks
 from gdbext.launcher.snapshots import classes
 from gdbext.launcher.snapshots.classes import Failure, Triage
 from gdbext.launcher.snapshots.pool import processors, run_all
@@ -31,6 +29,8 @@ from gdbext.narrate.names import Facts
 from gdbext.narrate.processes import ProcessName
 from gdbext.narrate.reasons import explain
 from gdbext.narrate.verdict import ALL_THREADS, next_step
+from gdbext.processes.graph import Node, ProcessDeadlock, Wait, find_deadlocks
+from gdbext.processes.waits import STILL, watch
 from gdbext.record import record
 from gdbext.render.escape import Safe, as_text, json_line, printable
 from gdbext.render.plain_text import one_line

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from gdbext.launcher.processes.edges import watch
-from gdbext.launcher.processes.graph import Node, Wait, find_deadlocks
 from gdbext.model import EXCLUSIVE, RECORDED, Deadlock, Holder, Lock, PyFrame
 from gdbext.model.kinds import LockKind
 from gdbext.model.reasons import because
 from gdbext.narrate.reasons import explain
+from gdbext.processes.graph import Node, Wait, find_deadlocks
+from gdbext.processes.waits import watch
 from tests.support.fake_host import NUMBERS, Host
 
 

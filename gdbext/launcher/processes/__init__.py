@@ -1,1 +1,0 @@
-"""Several processes of one machine: their tree, what they share, and their waits for each other."""
