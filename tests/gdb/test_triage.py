@@ -22,7 +22,7 @@ from jsonschema import Draft202012Validator
 
 from gdbext.inferior.proc.status import process_tree
 from gdbext.inferior.proc.threads import read_tasks
-from gdbext.model import EXCLUSIVE, Report, TargetInfo, Thread, Wait
+from gdbext.model import EXCLUSIVE, Report, Runtime, TargetInfo, Thread, Wait
 from gdbext.processes import graph as process_graph
 from gdbext.processes import waits as process_edges
 from tests.support import cores, crashes, gdb_session, samples
@@ -175,7 +175,7 @@ def family(directory: Path, scenes: tuple[str, ...] = ()) -> Iterator[Family]:
 
 
 def bare_report(pid: int) -> Report:
-    """A minimal report: the threads, their system calls, and no locks except descriptors."""
+    """A minimal report of a Python: the threads, their system calls, and no locks except descriptors."""
     threads = []
     for number, (tid, task) in enumerate(read_tasks(pid).items(), 1):
         name = None if task.call is None else SYSCALLS["names"].get(str(task.call.number))
@@ -183,7 +183,8 @@ def bare_report(pid: int) -> Report:
         threads.append(Thread(number, tid, tid, "x", status="running" if name is None else "blocked", syscall=name,
                               waits=Wait(f"descriptor:{task.call.arguments[0]:#x}", EXCLUSIVE, False)
                               if task.call is not None and on else None))
-    return Report(TargetInfo("live", pid, None, "x86_64", None), threads=tuple(threads))
+    runtime = Runtime("3.11.2", "default", 0x1000, "table", "python3.11", ())
+    return Report(TargetInfo("live", pid, None, "x86_64", None), (runtime,), threads=tuple(threads))
 
 
 @pytest.fixture(scope="module")
