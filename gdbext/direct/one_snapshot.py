@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 from gdbext.commands.answer import answer, source_of_core, source_of_process, withhold_values
-from gdbext.direct.source_lines import Row, SourceLines
 from gdbext.direct.unmoved import read_unmoved
 from gdbext.errors import INTERNAL, GdbextError
 from gdbext.inferior.budget import Budget
@@ -18,6 +17,7 @@ from gdbext.render.escape import printable
 from gdbext.render.source import SourceFiles
 from gdbext.render.style import Style
 from gdbext.snapshot import take_snapshot
+from gdbext.targets.source_lines import Row, SourceLines
 
 
 @record
@@ -70,7 +70,7 @@ def answer_request(request: Request, core: str) -> dict[str, Any]:
 
 
 def _of_core(request: Request, core: str) -> dict[str, Any]:
-    from gdbext.direct.core import CoreTarget  # a report of a process need not wait for it
+    from gdbext.targets.core import CoreTarget  # a report of a process need not wait for it
 
     lines = SourceLines(request.known_lines)
     target = CoreTarget(core, request.executable, request.places, lines, request.sysroot)

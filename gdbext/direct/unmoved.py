@@ -9,9 +9,6 @@ import time
 from collections.abc import Collection, Iterable, Iterator, Sequence, Set
 from dataclasses import replace
 
-from gdbext.direct.process import Changes, ProcessTarget, Way
-from gdbext.direct.source_lines import SourceLines
-from gdbext.direct.stopping import StoppedThreads
 from gdbext.errors import GdbextError, ThreadUnavailable
 from gdbext.inferior.budget import Budget
 from gdbext.model import Problem, Report
@@ -19,6 +16,9 @@ from gdbext.model.kinds import FILE_LOCK, GIL
 from gdbext.model.reasons import because
 from gdbext.proofs.known_code import KnownCode
 from gdbext.snapshot import take_snapshot
+from gdbext.targets.process import Changes, ProcessTarget, Way
+from gdbext.targets.source_lines import SourceLines
+from gdbext.targets.stopping import StoppedThreads
 
 #: How often the process is read with an image before threads that sleep now and then are stopped.
 _WITH_IMAGE = 3

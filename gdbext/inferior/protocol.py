@@ -1,6 +1,6 @@
 """The protocols through which decoders and analysis read a process or core: memory, threads, registers, modules.
 
-`debugger.target` implements them with GDB, `direct.core` for a core without GDB, tests implement them with bytes.
+`debugger.target` implements them with GDB, `targets.core` for a core without GDB, tests implement them with bytes.
 """
 
 from __future__ import annotations

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
+
+from gdbext.inferior.protocol import Symbol
+from gdbext.model import NativeFrame
 
 # glibc gives a function several names (`__GI___pthread_mutex_lock`, `___pthread_rwlock_wrlock`); debuggers show the
 # first one
@@ -360,3 +364,21 @@ class _RustSymbol:
         else:
             text = repr(chr(value)) if kind == "c" and value < 0x110000 else f"{sign}{value}"
         return self._leave(f"{text}: {_RUST_BASIC[kind]}" if self._hashes else text)
+
+
+def with_symbol(frame: NativeFrame, symbol: Symbol) -> NativeFrame:
+    """A frame with the function, source line and inlined calls of a symbol."""
+    function = public_name(symbol.function) if symbol.function else None
+    found = replace(frame, function=function, file=symbol.file, line=symbol.line, inlined=symbol.inlined)
+    return _as_in_source(found) if found.inlined else found
+
+
+def _as_in_source(frame: NativeFrame) -> NativeFrame:
+    """A frame whose inlined calls have the names that a person knows, without Cython's own helpers."""
+    calls = [replace(call, function=cython_name(call.function, frame.module) or short_name(call.function))
+             for call in frame.inlined if not call.function.startswith("__Pyx_")]
+    # the body of a function is inlined into its wrapper, which has the same name
+    if calls and calls[-1].function == cython_name(frame.function or "", frame.module):
+        body = calls.pop()
+        frame = replace(frame, file=body.file, line=body.line)
+    return replace(frame, inlined=tuple(calls))

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
 
 from gdbext import arch
@@ -22,7 +21,7 @@ from gdbext.inferior.protocol import Module, Symbol, Target, ThreadRef
 from gdbext.libraries import LIBRARIES
 from gdbext.model import NativeFrame
 from gdbext.model.reasons import Reason, ReasonCode, because, because_of
-from gdbext.runtimes.names import cython_name, public_name, short_name
+from gdbext.runtimes.names import with_symbol
 from gdbext.threads.findings import Findings
 
 #: Most native frames of one thread.
@@ -32,25 +31,6 @@ _NEARBY = 1 << 16
 _PYTHON_PROGRAM = re.compile(r"^python[0-9.]*[a-z]*(-dbg)?$")
 _PYTHON_FUNCTION = re.compile(r"^_?Py[A-Z_]|^_Py")
 _PYTHON_SOURCE = re.compile(r"(^|/)(Python|Objects|Modules|Parser|Programs|Include)/(internal/|cpython/)?\w+\.[ch]$")
-
-
-def with_symbol(frame: NativeFrame, symbol: Symbol) -> NativeFrame:
-    """A frame with the function, source line and inlined calls of a symbol."""
-    function = public_name(symbol.function) if symbol.function else None
-    found = replace(frame, function=function, file=symbol.file, line=symbol.line, inlined=symbol.inlined)
-    return _as_in_source(found) if found.inlined else found
-
-
-def _as_in_source(frame: NativeFrame) -> NativeFrame:
-    """A frame whose inlined calls have the names that a person knows, without Cython's own helpers."""
-    calls = [replace(call, function=cython_name(call.function, frame.module) or short_name(call.function))
-             for call in frame.inlined if not call.function.startswith("__Pyx_")]
-    # the body of a function is inlined into its wrapper, which has the same name
-    if calls and calls[-1].function == cython_name(frame.function or "", frame.module):
-        body = calls.pop()
-        frame = replace(frame, file=body.file, line=body.line)
-    return replace(frame, inlined=tuple(calls))
-
 
 
 class Code:

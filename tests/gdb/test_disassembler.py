@@ -11,9 +11,9 @@ import pytest
 
 from gdbext.arch.x86_64.disassembler import disassemble
 from gdbext.arch.x86_64.instructions import Instruction, parse
-from gdbext.direct.process import ProcessTarget
 from gdbext.elf.headers import opened_file
 from gdbext.elf.symtab import SymbolFile
+from gdbext.targets.process import ProcessTarget
 from tests.support import gdb_session, interpreters, samples
 
 #: Bytes of each library that are compared.

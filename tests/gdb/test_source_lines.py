@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 import gdbext
-from gdbext.direct.demangle import function_name
-from gdbext.direct.source_lines import SourceLines
-from gdbext.direct.symbols import LoadedFile
 from gdbext.dwarf.sections import Budget
 from gdbext.elf.headers import SHF_EXECINSTR, Read, open_regular
 from gdbext.elf.symtab import SymbolFile
 from gdbext.inferior.protocol import Symbol
+from gdbext.targets.demangle import function_name
+from gdbext.targets.source_lines import SourceLines
+from gdbext.targets.symbols import LoadedFile
 from tests.support import gdb_session, samples
 
 #: How many addresses of each program are compared, and the part that may differ: a return address is that of a call,

@@ -12,9 +12,6 @@ from typing import TypeVar
 
 import pytest
 
-from gdbext.direct import source_lines
-from gdbext.direct import symbols as symbol_files
-from gdbext.direct.core import CoreTarget
 from gdbext.direct.unmoved import read_unmoved
 from gdbext.inferior.budget import Budget
 from gdbext.launcher.snapshots.cores import prepare_core
@@ -24,6 +21,9 @@ from gdbext.model import Report
 from gdbext.schema.shapes import PARTS_OF_REPORT
 from gdbext.schema.write import document
 from gdbext.snapshot import Snapshot, take_snapshot
+from gdbext.targets import source_lines
+from gdbext.targets import symbols as symbol_files
+from gdbext.targets.core import CoreTarget
 from tests.support import gdb_session
 from tests.support.documents import unexplained
 from tests.support.samples import Sample

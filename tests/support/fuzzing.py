@@ -33,8 +33,6 @@ from typing import IO, Any, Optional, Protocol
 from jsonschema import Draft202012Validator
 
 from gdbext.commands.answer import answer, source_of_core
-from gdbext.direct.core import CoreTarget
-from gdbext.direct.source_lines import SourceLines
 from gdbext.dwarf.sections import Budget as DebugBudget
 from gdbext.elf.core_memory import CoreMemory
 from gdbext.elf.headers import Read, opened_file
@@ -48,6 +46,8 @@ from gdbext.render.shown import Shown
 from gdbext.render.style import PLAIN
 from gdbext.schema.read import read_document
 from gdbext.snapshot import take_snapshot
+from gdbext.targets.core import CoreTarget
+from gdbext.targets.source_lines import SourceLines
 from gdbext.threads import findings
 from tests.support import gdb_session
 

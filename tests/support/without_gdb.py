@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from gdbext.direct import symbols
 from gdbext.launcher.snapshots import snapshot
+from gdbext.targets import symbols
 from tests.support import debian_packages, embedding, interpreters, locks, openmp, packages, samples
 from tests.support.samples import SOURCES, Sample
 

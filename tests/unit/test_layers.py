@@ -21,9 +21,9 @@ MODULES = {".".join(path.relative_to(HOME.parent).with_suffix("").parts).replace
            for path in sorted(HOME.rglob("*.py"))}
 #: The rooms from the first that data comes to: each may import those before it, and modules at the top go with them.
 ORDER = ("record", "remembered", "errors", "worklist", "libraries", "model", "inferior", "elf", "dwarf", "layout",
-         "arch", "runtimes", "glibc", "cpython", "proofs", "threads", "locks", "libraries.*", "waits", "holders",
-         "stacks", "tasks", "verdict", "crash", "snapshot", "narrate", "schema", "processes", "render", "commands",
-         "direct", "debugger")
+         "arch", "runtimes", "glibc", "cpython", "targets", "proofs", "threads", "locks", "libraries.*", "waits",
+         "holders", "stacks", "tasks", "verdict", "crash", "snapshot", "narrate", "schema", "processes", "render",
+         "commands", "direct", "debugger")
 #: What the launcher may import: it runs without GDB, and sees no decoder.
 LAUNCHER = ("record", "errors", "model", "inferior", "elf", "verdict", "narrate", "schema", "processes", "render",
             "launcher")

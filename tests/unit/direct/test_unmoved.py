@@ -8,10 +8,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from gdbext.direct.process import ProcessTarget
 from gdbext.direct.unmoved import read_unmoved
 from gdbext.errors import GdbextError, NoTarget
 from gdbext.inferior.proc.threads import read_tasks
+from gdbext.targets.process import ProcessTarget
 from tests.support import samples
 
 PROGRAM = """\

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 import pytest
 
-from gdbext.direct.memory import MemoryOfCore
 from gdbext.elf.core_memory import CoreMemory
 from gdbext.elf.headers import Read
 from gdbext.errors import MemoryUnreadable
 from gdbext.inferior.address_space import Region
+from gdbext.targets.core_with_files import CoreWithFiles
 from tests.support import fake_core
 from tests.support.fake_core import R, W, X
 
@@ -22,11 +22,11 @@ REGIONS = (Region(0x1000, 0x2000, "r", PATH, 0, kept=0x2000), Region(0x2000, 0x3
            Region(0x8000, 0x9000, "rw", None, 0, kept=0x8010))
 
 
-def memory(files: Mapping[str, Read] | None = None, is_truncated: bool = False) -> MemoryOfCore:
+def memory(files: Mapping[str, Read] | None = None, is_truncated: bool = False) -> CoreWithFiles:
     data = fake_core.core([(R, 0x1000, 0x1000), (R | W | X, 0x8000, 16)])
     core = CoreMemory(lambda offset, size: data[offset:offset + size])
     known = {PATH: lambda offset, size: CONTENT[offset:offset + size]} if files is None else files
-    return MemoryOfCore(core, REGIONS, known, is_truncated)
+    return CoreWithFiles(core, REGIONS, known, is_truncated)
 
 
 def test_core_comes_before_the_file() -> None:

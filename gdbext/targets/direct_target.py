@@ -14,9 +14,6 @@ from functools import cached_property
 
 from gdbext import arch
 from gdbext.arch.protocol import Architecture, Unwinder
-from gdbext.direct.demangle import demangle, function_name
-from gdbext.direct.source_lines import SourceLines
-from gdbext.direct.symbols import LoadedFile
 from gdbext.dwarf.sections import OutOfTime
 from gdbext.elf.dynamic import name_of_slot
 from gdbext.elf.headers import SHF_ALLOC, Read, mapped_file, open_regular
@@ -30,6 +27,9 @@ from gdbext.inferior.protocol import Memory, Module, Section, Symbol, ThreadRef
 from gdbext.layout.table import Struct
 from gdbext.model import ProblemKind
 from gdbext.remembered import remembered
+from gdbext.targets.demangle import demangle, function_name
+from gdbext.targets.source_lines import SourceLines
+from gdbext.targets.symbols import LoadedFile
 
 #: What a report may ask for that only a debugger knows. See `DirectTarget.left_out`.
 LEFT_OUT = ("instructions", "frames", "types", "variables", "lines", "late-lines", "unstopped")

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from gdbext import arch
-from gdbext.direct import stopping
-from gdbext.direct.stopping import StoppedThreads
+from gdbext.targets import stopping
+from gdbext.targets.stopping import StoppedThreads
 from tests.support.samples import thread_state
 
 PROGRAM = """\
@@ -117,7 +117,7 @@ def test_thread_that_has_ended_is_not_stopped(child: subprocess.Popen[str]) -> N
 
 
 def test_process_of_another_debugger_is_refused(child: subprocess.Popen[str]) -> None:
-    code = ("import sys; from gdbext.direct.stopping import StoppedThreads; "
+    code = ("import sys; from gdbext.targets.stopping import StoppedThreads; "
             "stopped = StoppedThreads(); stopped.stop([int(sys.argv[1])]); print('stopped', flush=True); input()")
     with subprocess.Popen([sys.executable, "-c", code, str(child.pid)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                           text=True, cwd=Path(__file__).parents[3]) as other:

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from gdbext.direct import symbols
-from gdbext.direct.source_lines import SourceLines
-from gdbext.direct.symbols import LoadedFile
 from gdbext.elf.headers import Read
 from gdbext.elf.symtab import SymbolFile
+from gdbext.targets import symbols
+from gdbext.targets.source_lines import SourceLines
+from gdbext.targets.symbols import LoadedFile
 from tests.support.mini_debug import with_mini_debug
 
 BIAS = 0x5000_0000_0000

@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from gdbext.direct import demangle as module
-from gdbext.direct.demangle import demangle, function_name, plain_name
+from gdbext.targets import demangle as module
+from gdbext.targets.demangle import demangle, function_name, plain_name
 
 CXX = {
     "_ZNSt6thread4joinEv": "std::thread::join()",

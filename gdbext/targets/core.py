@@ -9,10 +9,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 
-from gdbext.direct.memory import MemoryOfCore
-from gdbext.direct.source_lines import SourceLines
-from gdbext.direct.symbols import DEBUG_FOLDER, LoadedFile
-from gdbext.direct.target import DirectTarget, kernel_code, loaded_file, named_modules
 from gdbext.elf.core_file import CoreFile, read_core_file
 from gdbext.elf.core_memory import CoreMemory
 from gdbext.elf.headers import Read, machine_name, opened_file
@@ -25,6 +21,10 @@ from gdbext.inferior.proc.process import Proc
 from gdbext.inferior.protocol import Memory, Module, Origin, SignalInfo, ThreadRef
 from gdbext.inferior.signals import decode_siginfo
 from gdbext.model import TargetKind
+from gdbext.targets.core_with_files import CoreWithFiles
+from gdbext.targets.direct_target import DirectTarget, kernel_code, loaded_file, named_modules
+from gdbext.targets.source_lines import SourceLines
+from gdbext.targets.symbols import DEBUG_FOLDER, LoadedFile
 
 #: The process id of a core that has none, as in GDB (GDB 13.1 gdb/corelow.c, CORELOW_PID).
 _NO_PID = 1
@@ -64,10 +64,10 @@ class CoreTarget(DirectTarget):
         if executable is not None and main is not None:
             self._places[main] = executable
         # of the core alone first: what is in a mapped file is known once the files are
-        alone = CachedMemory(MemoryOfCore(self._contents, core.regions, {}, False))
+        alone = CachedMemory(CoreWithFiles(self._contents, core.regions, {}, False))
         found, files = self._find_modules(alone)
         self.memory: Memory = CachedMemory(
-            MemoryOfCore(self._contents, core.regions, files, self.core_kept() is not None))
+            CoreWithFiles(self._contents, core.regions, files, self.core_kept() is not None))
         self._loaded = named_modules(found, dict(self._link_names()), self.executable)
 
     # -- files ---------------------------------------------------------------------------------------------------

@@ -10,8 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from gdbext.direct.core import CoreTarget
-from gdbext.direct.target import LEFT_OUT
 from gdbext.elf.headers import PF_X, PT_LOAD, find_segments
 from gdbext.errors import GdbextError, MemoryUnreadable, NoTarget, ThreadUnavailable
 from gdbext.inferior.cache import CachedMemory
@@ -19,6 +17,8 @@ from gdbext.inferior.protocol import ThreadRef
 from gdbext.model.reasons import because
 from gdbext.narrate.reasons import explain
 from gdbext.snapshot import take_snapshot
+from gdbext.targets.core import CoreTarget
+from gdbext.targets.direct_target import LEFT_OUT
 from tests.support import fake_core
 from tests.support.fake_core import NT_AUXV, NT_FILE, NT_PRPSINFO, NT_PRSTATUS, NT_SIGINFO, R, W, X, note
 

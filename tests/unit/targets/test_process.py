@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from gdbext.direct.process import Changes, ProcessTarget, Way
 from gdbext.inferior.cache import PAGE, read_available
 from gdbext.inferior.proc.threads import Task, read_tasks
+from gdbext.targets.process import Changes, ProcessTarget, Way
 
 BURNING = "print('ready', flush=True)\nwhile True: pass"
 SLEEPING = "import sys, time\nprint('ready', flush=True)\nsys.stdin.read()\ntime.sleep(1000)"

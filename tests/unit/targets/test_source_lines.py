@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from gdbext.direct.source_lines import SourceLines, replaced, with_frames
-from gdbext.direct.symbols import LoadedFile
 from gdbext.dwarf.sections import Budget, OutOfTime
 from gdbext.model import MixedStack, NativeFrame, Part, PyFrame
 from gdbext.model.reasons import because, joined
+from gdbext.targets.source_lines import SourceLines, replaced, with_frames
+from gdbext.targets.symbols import LoadedFile
 from tests.support import dwarf_files
 
 BIAS = 0x10000

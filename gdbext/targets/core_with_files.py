@@ -13,7 +13,7 @@ from gdbext.inferior.address_space import AddressSpace, Region
 _MOST = 1 << 28
 
 
-class MemoryOfCore:
+class CoreWithFiles:
     """The memory in a core, and where the core has none, in the mapped files.
 
     :param core: the memory in the core.

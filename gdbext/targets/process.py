@@ -6,7 +6,7 @@ belongs together: the threads that have run meanwhile must sleep in the same cal
 the same contents.
 
 The stacks of threads that do not sleep long enough for that are read at a moment when these threads sleep or are
-stopped (`gdbext.direct.image`), and other pages that they change too. It does not matter what they do afterwards.
+stopped (`gdbext.targets.image`), and other pages that they change too. It does not matter what they do afterwards.
 """
 
 from __future__ import annotations
@@ -21,12 +21,6 @@ from functools import cached_property
 from types import MappingProxyType
 
 from gdbext import arch
-from gdbext.direct.image import ImageMemory
-from gdbext.direct.restarts import is_restarted, may_have_ended
-from gdbext.direct.source_lines import SourceLines, with_frames
-from gdbext.direct.stopping import StoppedThreads
-from gdbext.direct.symbols import LoadedFile
-from gdbext.direct.target import DirectTarget, kernel_code, loaded_file, named_modules
 from gdbext.elf.headers import Read, read_header
 from gdbext.elf.link_map import linked_files
 from gdbext.elf.mapped import mapped_modules
@@ -43,7 +37,13 @@ from gdbext.inferior.protocol import Memory, Module, Origin, SignalInfo, Symbol,
 from gdbext.model import NativeFrame, Report, TargetKind
 from gdbext.record import record
 from gdbext.remembered import remembered
-from gdbext.threads.code import with_symbol
+from gdbext.runtimes.names import with_symbol
+from gdbext.targets.direct_target import DirectTarget, kernel_code, loaded_file, named_modules
+from gdbext.targets.image import ImageMemory
+from gdbext.targets.restarts import is_restarted, may_have_ended
+from gdbext.targets.source_lines import SourceLines, with_frames
+from gdbext.targets.stopping import StoppedThreads
+from gdbext.targets.symbols import LoadedFile
 
 #: Most frames that are compared to see whether a thread that has run in between is where it was.
 _MAX_FRAMES = 1000

@@ -6,14 +6,14 @@ import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Optional, TypeVar
 
-from gdbext.direct.demangle import function_name, plain_name
-from gdbext.direct.symbols import LoadedFile
 from gdbext.dwarf.places import DebugInformation
 from gdbext.dwarf.sections import Budget
 from gdbext.inferior.protocol import Symbol
 from gdbext.model import InlinedCall, NativeFrame
 from gdbext.model.reasons import Reason
 from gdbext.runtimes.names import public_name, without_hashes
+from gdbext.targets.demangle import function_name, plain_name
+from gdbext.targets.symbols import LoadedFile
 
 #: The processor time that one report may take to read debug information, in seconds.
 SECONDS = 2.0

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from gdbext.direct.image import ImageMemory
 from gdbext.errors import MemoryUnreadable
 from gdbext.inferior.cache import BYPASS_PAGES, PAGE
+from gdbext.targets.image import ImageMemory
 from tests.support.fake_memory import FakeMemory
 
 AT = 0x7F00_0000_0000
@@ -54,7 +54,7 @@ def test_unreadable_pages_remain_unreadable() -> None:
 
 
 def few_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gdbext.direct.image._MOST_KEPT", 2)
+    monkeypatch.setattr("gdbext.targets.image._MOST_KEPT", 2)
 
 
 def more_than_is_kept(monkeypatch: pytest.MonkeyPatch) -> tuple[FakeMemory, ImageMemory]:
