@@ -69,7 +69,7 @@ class GdbMemory:
             raise MemoryUnreadable(address, size) from None
 
 
-class CoreMemory:
+class GuardedCoreMemory:
     """Memory of a core, unreadable where neither the core nor a file has data; GDB reads zeros there.
 
     :param is_loaded: whether an address is in a file that GDB has loaded.
@@ -140,7 +140,7 @@ class GdbTarget:
         self._lazy = LazySymbols(root, may_load)
         memory: Memory = GdbMemory(inferior)
         if self.kind == "core" and self.regions():
-            memory = CoreMemory(memory, self.regions(), self._is_loaded, self.core_kept() is not None)
+            memory = GuardedCoreMemory(memory, self.regions(), self._is_loaded, self.core_kept() is not None)
         self.memory: Memory = CachedMemory(memory)
         #: How long it may be read, if it is read in a `session`.
         self.budget = Budget()

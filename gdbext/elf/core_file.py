@@ -1,7 +1,7 @@
-"""The headers and notes of a core file: facts that GDB does not report, or only slowly.
+"""The only parser of a core's headers and notes; `core_contents` reads the memory that they describe.
 
-These are the address space with permissions, the number of missing bytes, and the registers of all threads at once; GDB
-switches from thread to thread for those. Nothing else is read, so the cost does not grow with the core. C structures:
+They have the address space with permissions, the number of missing bytes, and the registers of all threads. Nothing
+else is read, so the cost does not grow with the core. C structures:
 the notes ``NT_PRSTATUS`` and ``NT_PRPSINFO`` (Linux 6.1 include/linux/elfcore.h), and ``NT_SIGINFO``, a ``siginfo_t``.
 """
 
@@ -12,15 +12,28 @@ import stat
 import struct
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 
-from gdbext.elf.headers import ET_CORE, PF_R, PF_W, PF_X, PT_LOAD, PT_NOTE, Read, iter_segments, read_header
-from gdbext.elf.notes import MAX_NOTES, iter_notes, mapped_files
+from gdbext.elf.headers import (
+    ET_CORE,
+    PF_R,
+    PF_W,
+    PF_X,
+    PT_LOAD,
+    PT_NOTE,
+    Read,
+    iter_entries,
+    iter_segments,
+    read_header,
+)
+from gdbext.elf.link_map import TAG_AND_VALUE
+from gdbext.elf.notes import MAX_NOTES, NT_FILE, iter_notes, mapped_files
 from gdbext.errors import CorruptStructure
 from gdbext.inferior.address_space import Region
 from gdbext.inferior.signals import SIGINFO_SIZE
 from gdbext.record import record
 
-_NT_PRSTATUS, _NT_PRPSINFO, _NT_SIGINFO = 1, 3, 0x53494749
+_NT_PRSTATUS, _NT_PRPSINFO, _NT_AUXV, _NT_SIGINFO = 1, 3, 6, 0x53494749
 #: The beginning of struct elf_prstatus on 64-bit machines, up to pr_pid; the registers follow.
 _PRSTATUS = struct.Struct("<32xi")
 #: struct elf_prpsinfo on 64-bit machines: pr_uid, pr_gid and pr_pid after state and flags, and pr_psargs at the end.
@@ -45,6 +58,10 @@ class CoreFile:
     the first one received the signal. `states` has the ``struct elf_prstatus`` of each LWP, for the ELF `machine`; an
     LWP id that two threads share is left out. `user` and `group` are the process's; `user` is None if the core has no
     user or several. `owner` is the user that owns the file. `pid` is None if the core has none or several.
+
+    `loads` has (address, bytes in the file, file offset) of each segment by address, `mapped` (start, end, file offset,
+    path) of each mapped file, `auxiliary` the auxiliary vector: tag -> value. `damaged_files`: the list of mapped files
+    cannot be read. `notes_end` is the file offset after the notes. `lacks_headers`: program headers are cut off.
     """
 
     regions: tuple[Region, ...]
@@ -58,6 +75,12 @@ class CoreFile:
     arguments: str = ""
     threads: tuple[CoreThread, ...] = ()
     pid: int | None = None
+    loads: tuple[tuple[int, int, int], ...] = ()
+    mapped: tuple[tuple[int, int, int, str], ...] = ()
+    auxiliary: Mapping[int, int] = MappingProxyType({})
+    damaged_files: bool = False
+    notes_end: int = 0
+    lacks_headers: bool = False
 
     @property
     def missing(self) -> int:
@@ -73,39 +96,57 @@ def read_core_file(path: str) -> CoreFile | None:
             status = os.fstat(handle)
             if not stat.S_ISREG(status.st_mode):
                 return None
-            return _read(lambda offset, size: os.pread(handle, size, offset), status.st_size, status.st_uid)
+            return parse_core(lambda offset, size: os.pread(handle, size, offset), status.st_size, status.st_uid)
     except (CorruptStructure, OSError, OverflowError, ValueError, MemoryError):
         return None
 
 
-def _read(read: Read, size: int, owner: int) -> CoreFile | None:
+def parse_core(read: Read, size: int, owner: int = 0) -> CoreFile:
+    """Parse the headers and notes of an uncompressed core.
+
+    :param size: of the file, in bytes.
+    :raises CorruptStructure: it is not a core, or its headers cannot be read.
+    """
     header = read_header(read)
     if header.kind != ET_CORE:
-        return None
-    whole = header.segments_end
+        raise CorruptStructure(0, "it is not a core")
+    whole, notes_end = header.segments_end, 0
+    segments = list(iter_segments(read, header.segments_offset, header.segment_count))
     loads: list[tuple[int, int, int, int]] = []
+    auxiliary: dict[int, int] = {}
+    damaged_files = False
     files: list[tuple[int, int, int, str]] = []
     threads: list[CoreThread] = []
     processes: set[tuple[int, int, int, bytes]] = set()
     left = MAX_NOTES
-    for segment in iter_segments(read, header.segments_offset, header.segment_count):
+    for segment in segments:
         start, end = segment.address, segment.address + segment.size
         whole = max(whole, segment.offset + segment.file_size)
+        if segment.kind == PT_NOTE:
+            notes_end = max(notes_end, segment.offset + segment.file_size)
         if segment.kind == PT_LOAD and end <= 1 << 64:
             kept = max(min(segment.file_size, segment.size, size - segment.offset), 0)
             loads.append((start, end, segment.flags, start + kept))
         elif segment.kind == PT_NOTE and left > 0:
             notes = read(segment.offset, min(segment.file_size, left))
             left -= len(notes) + 1  # empty segments count too: there may be many
-            files += mapped_files(notes)
-            processes.update(_PRPSINFO.unpack(note) for name, kind, note in iter_notes(notes)
-                             if (name, kind, len(note)) == (b"CORE\0", _NT_PRPSINFO, _PRPSINFO.size))
+            mapped = list(mapped_files(notes))
+            files += mapped
+            for name, kind, note in iter_notes(notes):
+                damaged_files |= kind == NT_FILE and not mapped
+                if (name, kind, len(note)) == (b"CORE\0", _NT_PRPSINFO, _PRPSINFO.size):
+                    processes.add(_PRPSINFO.unpack(note))
+                elif (name, kind) == (b"CORE\0", _NT_AUXV):
+                    auxiliary.update(iter_entries(TAG_AND_VALUE, note))
             threads += _threads(notes)
     user, group, pid, arguments = processes.pop() if len(processes) == 1 else (None, 0, None, b"")
     times = Counter(thread.lwp for thread in threads)
     states = {thread.lwp: thread.state for thread in threads if times[thread.lwp] == 1}
     return CoreFile(tuple(_regions(loads, files)), size, whole, header.machine, states, user, group, owner,
-                    arguments.partition(b"\0")[0].decode("utf-8", "backslashreplace").strip(), tuple(threads), pid)
+                    arguments.partition(b"\0")[0].decode("utf-8", "backslashreplace").strip(), tuple(threads), pid,
+                    tuple(sorted((segment.address, segment.file_size, segment.offset) for segment in segments
+                                 if segment.kind == PT_LOAD)),
+                    tuple(sorted(files)), auxiliary, damaged_files, notes_end, len(segments) < header.segment_count)
 
 
 def _threads(notes: bytes) -> Iterator[CoreThread]:

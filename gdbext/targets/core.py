@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 
+from gdbext.elf.core_contents import CoreContents
 from gdbext.elf.core_file import CoreFile, read_core_file
-from gdbext.elf.core_memory import CoreMemory
 from gdbext.elf.headers import Read, machine_name, opened_file
 from gdbext.elf.mapped import mapped_modules
 from gdbext.elf.notes import find_build_id
@@ -53,7 +53,7 @@ class CoreTarget(DirectTarget):
         self.core_file: CoreFile = core
         try:
             self._file = open(path, "rb", buffering=0)  # noqa: SIM115  # it stays open as long as the target
-            self._contents = CoreMemory(opened_file(self._file))
+            self._contents = CoreContents(opened_file(self._file), core)
         except (CorruptStructure, OSError) as error:
             raise NoTarget(f"the core cannot be read: {error}") from None
         self.pid = core.pid or _NO_PID
@@ -76,7 +76,7 @@ class CoreTarget(DirectTarget):
         modules: list[tuple[Module, LoadedFile | None]] = []
         files: dict[str, Read] = {}
         for found in [*mapped_modules(alone, self.core_file.regions, (), self._open_mapped),
-                      *kernel_code(alone, self._contents.auxiliary)]:
+                      *kernel_code(alone, self.core_file.auxiliary)]:
             path = found.module.path
             read = self._open_mapped(path)
             if found.file is not None and read is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from gdbext.elf.core_memory import CoreMemory
+from gdbext.elf.core_contents import CoreContents
 from gdbext.elf.headers import Read
 from gdbext.errors import MemoryUnreadable
 from gdbext.inferior.address_space import AddressSpace, Region
@@ -23,7 +23,7 @@ class CoreWithFiles:
         file has the variables' initial values.
     """
 
-    def __init__(self, core: CoreMemory, regions: Sequence[Region], files: Mapping[str, Read],
+    def __init__(self, core: CoreContents, regions: Sequence[Region], files: Mapping[str, Read],
                  is_truncated: bool) -> None:
         self._core = core
         self._space = AddressSpace(regions)

@@ -34,8 +34,8 @@ from jsonschema import Draft202012Validator
 
 from gdbext.commands.answer import answer, source_of_core
 from gdbext.dwarf.sections import Budget as DebugBudget
-from gdbext.elf.core_memory import CoreMemory
-from gdbext.elf.headers import Read, opened_file
+from gdbext.elf.core_file import read_core_file
+from gdbext.elf.headers import Read
 from gdbext.errors import GdbextError, MemoryUnreadable
 from gdbext.inferior.budget import Budget
 from gdbext.inferior.cache import PAGE, CachedMemory, read_available
@@ -169,7 +169,7 @@ class Seed:
         self._target._lines = _Lines()
         self._target.modules()
         contents = self._target._contents
-        self._loads, self._starts = contents._loads, contents._starts
+        self._loads, self._starts = contents.core.loads, contents._starts
         under: CachedMemory = self._target.memory  # type: ignore[assignment]
         self.raw = under._memory
         recording = _Recording(self.raw)
@@ -336,8 +336,9 @@ class FileSeed:
             self._core = folder / f"{name.replace(':', '-')}.{os.getpid()}"
             shutil.copyfile(core, self._core)
             self._file = os.open(self._core, os.O_RDWR | os.O_CLOEXEC)
-            contents = CoreMemory(opened_file(os.fdopen(os.dup(self._file), "rb", buffering=0)))
-            notes = contents.notes_end
+            parsed = read_core_file(str(self._core))
+            assert parsed is not None
+            notes = parsed.notes_end
             self._read_words = {**{(at, 8): None for at in range(0, min(4096, notes), 8)},
                                 **{(at, 4): None for at in range(0, min(notes, 1 << 16), 4)}}
             self._size = core.stat().st_size

@@ -22,7 +22,8 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO
 
-from gdbext.elf.core_memory import CoreMemory, MappedFile
+from gdbext.elf.core_contents import CoreContents, MappedFile
+from gdbext.elf.core_file import parse_core
 from gdbext.elf.headers import ET_CORE, file_type, opened_file
 from gdbext.errors import CorruptStructure
 from gdbext.launcher.snapshots.elf import build_id_of, check_machine, is_debug_file, is_program
@@ -63,7 +64,7 @@ def prepare_core(core: Path, executable: Path | None, sysroot: Path | None,
     with contextlib.ExitStack() as stack:
         file, notes = _open(core, stack, limit)
         contents = _read_contents(file, printable(str(core)))
-        if contents.damaged_files:
+        if contents.core.damaged_files:
             notes.append(f"{printable(str(core))}: the list of mapped files is damaged, so no build id is checked")
         places = _Places(contents, sysroot, search)
         made_by = places.executable(executable)
@@ -148,15 +149,15 @@ def _open(core: Path, stack: contextlib.ExitStack, limit: Limit) -> tuple[IO[byt
     return file, notes
 
 
-def _read_contents(file: IO[bytes], name: str) -> CoreMemory:
+def _read_contents(file: IO[bytes], name: str) -> CoreContents:
+    size = os.fstat(file.fileno()).st_size
     try:
-        contents = CoreMemory(opened_file(file))
+        contents = CoreContents(opened_file(file), parse_core(opened_file(file), size))
     except CorruptStructure as error:
         raise Unreadable(f"{name}: its headers cannot be read: {error}",
                          "it may be truncated (was the disk full?), or of a machine other than x86-64") from None
-    size = os.fstat(file.fileno()).st_size
-    if size < contents.notes_end:
-        raise Unreadable(f"{name} is truncated: {size:,} of {contents.end:,} bytes are there, "
+    if size < contents.core.notes_end:
+        raise Unreadable(f"{name} is truncated: {size:,} of {contents.core.whole:,} bytes are there, "
                          "without the threads' registers", "was the disk full? `ulimit -c` bounds the size of cores")
     return contents
 
@@ -303,7 +304,7 @@ class _Mismatch:
 class _Places:
     """Finds the files of a core."""
 
-    def __init__(self, core: CoreMemory, sysroot: Path | None, search: Sequence[Path]) -> None:
+    def __init__(self, core: CoreContents, sysroot: Path | None, search: Sequence[Path]) -> None:
         self._core = core
         self._sysroot = sysroot.absolute() if sysroot is not None else None
         self._search = tuple(folder.absolute() for folder in search)
@@ -468,7 +469,7 @@ def _make_index(folder: Path) -> _Index:
     return _Index(by_id, by_name)
 
 
-def _make_tree(folder: Path, core: CoreMemory, found: dict[str, Path]) -> tuple[str, ...]:
+def _make_tree(folder: Path, core: CoreContents, found: dict[str, Path]) -> tuple[str, ...]:
     """Make a tree of links in which GDB finds the right files, and no others, under all their names in the core.
 
     :param found: the places of files on this machine, by their paths in the core.

@@ -18,8 +18,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from gdbext.elf.core_memory import CoreMemory
-from gdbext.elf.headers import opened_file
+from gdbext.elf.core_contents import CoreContents
+from gdbext.elf.core_file import parse_core
+from gdbext.elf.headers import Read, opened_file
 from gdbext.launcher.snapshots.cores import is_core, prepare_core
 from gdbext.launcher.snapshots.elf import build_id_of, is_debug_file
 from gdbext.launcher.snapshots.limit import Limit, TooSlow
@@ -99,11 +100,15 @@ def sysroot(preparation: Preparation) -> Path:
     return Path(found.partition("set sysroot ")[2])
 
 
-def test_core_memory_has_files_and_executable(tmp_path: Path) -> None:
+def contents_of(read: Read) -> CoreContents:
+    return CoreContents(read, parse_core(read, 1 << 30))
+
+
+def test_core_contents_have_files_and_executable(tmp_path: Path) -> None:
     path = tmp_path / "core"
     path.write_bytes(core())
     with path.open("rb") as file:
-        found = CoreMemory(opened_file(file))
+        found = contents_of(opened_file(file))
         assert found.executable == APP
         assert found.command == "./server"
         assert [(mapped.start, mapped.path, mapped.build_id) for mapped in found.files] == [
@@ -137,7 +142,7 @@ def test_damaged_list_of_mapped_files(damage: str, place: Place) -> None:
         assert any("list of mapped files is damaged" in note for note in preparation.notes)
     path = place.put("again", data)
     with path.open("rb") as file:
-        found = CoreMemory(opened_file(file))
+        found = contents_of(opened_file(file))
         assert (found.files, found.executable, found.command) == ([], "./server", "./server")
 
 
@@ -363,7 +368,7 @@ def test_damaged_note_of_files_is_ignored(place: Place) -> None:
     at = data.index(struct.pack("<QQ", 2, PAGE))
     path = place.put("core", data[:at] + struct.pack("<Q", 1 << 40) + data[at + 8:])
     with path.open("rb") as file:
-        found = CoreMemory(opened_file(file))
+        found = contents_of(opened_file(file))
         assert (found.files, found.executable) == ([], "./server")
 
 

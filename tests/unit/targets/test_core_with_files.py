@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from gdbext.elf.core_memory import CoreMemory
+from gdbext.elf.core_contents import CoreContents
+from gdbext.elf.core_file import parse_core
 from gdbext.elf.headers import Read
 from gdbext.errors import MemoryUnreadable
 from gdbext.inferior.address_space import Region
@@ -24,7 +25,11 @@ REGIONS = (Region(0x1000, 0x2000, "r", PATH, 0, kept=0x2000), Region(0x2000, 0x3
 
 def memory(files: Mapping[str, Read] | None = None, is_truncated: bool = False) -> CoreWithFiles:
     data = fake_core.core([(R, 0x1000, 0x1000), (R | W | X, 0x8000, 16)])
-    core = CoreMemory(lambda offset, size: data[offset:offset + size])
+
+    def read(offset: int, size: int) -> bytes:
+        return data[offset:offset + size]
+
+    core = CoreContents(read, parse_core(read, len(data)))
     known = {PATH: lambda offset, size: CONTENT[offset:offset + size]} if files is None else files
     return CoreWithFiles(core, REGIONS, known, is_truncated)
 
