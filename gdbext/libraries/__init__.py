@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Final
 
-from gdbext.libraries.library import Library
+from gdbext.library import Library
 
 #: The folders, in the order in which they are asked what a thread waits for.
 _FOLDERS: Final = (

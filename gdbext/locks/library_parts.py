@@ -12,7 +12,7 @@ from typing import Protocol
 
 from gdbext.cpython.frames import RawFrame
 from gdbext.glibc.futex import FutexWait
-from gdbext.libraries.library import Library
+from gdbext.library import Library
 from gdbext.locks.python_reader import Reader
 from gdbext.locks.scene import Scene
 from gdbext.locks.seen import SeenLock

@@ -10,7 +10,7 @@ import functools
 from collections.abc import Mapping
 from typing import Final
 
-from gdbext.libraries.library import Kind
+from gdbext.library import Kind
 
 #: A key of `KINDS`, or of the kinds of a library. A newer report may have kinds that are in neither.
 LockKind = str

@@ -6,8 +6,7 @@ import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gdbext.libraries.library import Wording
-from gdbext.libraries.wording import MANY, have, listed
+from gdbext.library import MANY, Wording, have, listed
 from gdbext.model.kinds import name_of_kind
 from gdbext.model.reasons import Argument, Reason, ReasonCode
 from gdbext.narrate.crash_reasons import WORDINGS as CRASH_WORDINGS

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from gdbext.libraries.library import Library
-from gdbext.libraries.wording import listed
+from gdbext.library import Library, listed
 
 
 def _host_functions(threads: Sequence[int]) -> str:

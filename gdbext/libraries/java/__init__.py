@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from gdbext.libraries.library import Kind, Library
+from gdbext.library import Kind, Library
 
 LIBRARY: Final = Library(
     "java",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from gdbext.libraries.library import Library
+from gdbext.library import Library
 
 LIBRARY: Final = Library(
     "numba",

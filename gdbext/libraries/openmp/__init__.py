@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from gdbext.libraries.library import Kind, Library
-from gdbext.libraries.wording import have
+from gdbext.library import Kind, Library, have
 
 LIBRARY: Final = Library(
     "openmp",

@@ -15,7 +15,7 @@ import pytest
 
 import gdbext
 from gdbext.libraries import _FOLDERS, LIBRARIES
-from gdbext.libraries.library import Library
+from gdbext.library import Library
 from gdbext.locks.library_parts import LibraryWaits, load_waits
 from gdbext.model.kinds import KINDS, kind_of
 from tests.support.contexts import context_of

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import gdbext
-from gdbext.libraries.library import Kind
+from gdbext.library import Kind
 from gdbext.model.kinds import all_kinds, kind_of, name_of_kind
 
 HOME = Path(gdbext.__file__).resolve().parent

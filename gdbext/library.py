@@ -1,4 +1,4 @@
-"""`Library`: how a library with locks of its own describes itself, and `Kind`, a row of the table of lock kinds.
+"""`Library`: how a library in `gdbext.libraries` describes itself, with its lock kinds (`Kind`) and sentences.
 
 Nothing here or in the ``__init__.py`` of a library reads the target, so a report can be worded without the decoders.
 """
@@ -6,7 +6,7 @@ Nothing here or in the ``__init__.py`` of a library reads the target, so a repor
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import field
 from typing import Literal, Union
 
@@ -15,6 +15,8 @@ from gdbext.record import record
 #: A sentence: a format string for `str.format`, or a function if the words depend on the arguments. Arguments that are
 #: reasons arrive as sentences.
 Wording = Union[str, Callable[..., str]]
+#: How many items of a list are named.
+MANY = 4
 
 
 @record
@@ -110,3 +112,17 @@ class Library:
     def may_be_in(self, files: Collection[str]) -> bool:
         """Whether a process with these files, given by their names, may have the library."""
         return self.files is None or any(map(self.has, files))
+
+
+def listed(texts: Sequence[object], count: int | None = None) -> str:
+    """List the first few texts, and how many more there are; `count` is the total if not all are given."""
+    count = len(texts) if count is None else count
+    named = [str(text) for text in texts]
+    if count > MANY:
+        return f"{', '.join(named[:MANY])} and {count - MANY} more"
+    return " and ".join([part for part in (", ".join(named[:-1]), *named[-1:]) if part])
+
+
+def have(count: int, noun: str = "thread") -> str:
+    """``1 thread has``, ``2 threads have``."""
+    return f"{count} {noun}{' has' if count == 1 else 's have'}"
