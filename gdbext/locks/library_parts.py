@@ -6,7 +6,8 @@ snapshot.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterable, Mapping
 from importlib import import_module
 from typing import Protocol
 
@@ -23,6 +24,14 @@ from gdbext.threads.threads import SeenThread
 
 class LibraryWaits:
     """What threads wait for in one library, in one snapshot. A library replaces the methods that it needs."""
+
+    def __init__(self, scene: Scene) -> None:
+        self._scene = scene
+        self._target = scene.target
+        self._memory = scene.memory
+        self._code = scene.code
+        self._threads = scene.threads
+        self._sites = scene.sites
 
     def find_lock(self, seen: SeenThread, futex: FutexWait) -> SeenLock | None:
         """What a thread waits for that sleeps on a futex word of the library; None for any other wait."""
@@ -70,21 +79,25 @@ class Holding(Protocol):
         """The call of a caller's function; None if no register or stack slot still contains its argument."""
 
 
-class LibraryHolders(Protocol):
+class LibraryHolders(ABC):
     """Finds the holders of a library's locks, in one snapshot."""
 
+    def __init__(self, holding: Holding) -> None:
+        self._holding = holding
+        self._scene = holding.scene
+
+    @abstractmethod
     def find(self, lock: SeenLock, waiters: Collection[int]) -> SeenLock | None:
         """The lock with its holders, or with the reason why none is known; None if another way may find them."""
 
 
 def load_waits(library: Library, scene: Scene) -> LibraryWaits:
-    """What the library's module ``waits`` makes of a snapshot."""
-    make: Callable[[Scene], LibraryWaits] = import_module(f"gdbext.libraries.{library.folder}.waits").read_waits
-    return make(scene)
+    """What threads wait for in a library."""
+    waits: type[LibraryWaits] = import_module(f"gdbext.libraries.{library.folder}.waits").WAITS
+    return waits(scene)
 
 
 def load_holders(library: Library, holding: Holding) -> LibraryHolders:
-    """What the library's module ``holders`` makes of a snapshot."""
-    make: Callable[[Holding], LibraryHolders] = import_module(
-        f"gdbext.libraries.{library.folder}.holders").read_holders
-    return make(holding)
+    """What finds the holders of a library's locks."""
+    holders: type[LibraryHolders] = import_module(f"gdbext.libraries.{library.folder}.holders").HOLDERS
+    return holders(holding)

@@ -7,10 +7,8 @@ from typing import Final
 from gdbext.errors import if_unreadable
 from gdbext.glibc.futex import CLOCK_REALTIME, FUTEX_WAIT, FUTEX_WAIT_BITSET, PRIVATE, FutexWait
 from gdbext.inferior.cache import read_available
-from gdbext.inferior.protocol import Target
 from gdbext.libraries.absl import decoding
 from gdbext.locks.library_parts import LibraryWaits
-from gdbext.locks.scene import Scene
 from gdbext.locks.seen import SeenLock, without_owner
 from gdbext.model import EXCLUSIVE, SHARED, Mode
 from gdbext.model.reasons import because
@@ -25,10 +23,6 @@ _OWN_FRAMES = 1 << 11
 
 class Absl(LibraryWaits):
     """The waits of threads inside Abseil."""
-
-    def __init__(self, target: Target) -> None:
-        self._target = target
-        self._memory = target.memory
 
     @if_unreadable(None)
     def find_lock(self, seen: SeenThread, futex: FutexWait) -> SeenLock | None:
@@ -53,6 +47,4 @@ class Absl(LibraryWaits):
         return without_owner(MUTEX, lock.address, lock.state, MUTEX, mode, lock.readers)
 
 
-def read_waits(scene: Scene) -> Absl:
-    """The waits of a snapshot's threads."""
-    return Absl(scene.target)
+WAITS = Absl

@@ -19,7 +19,6 @@ from gdbext.glibc.mutex import decode_mutex
 from gdbext.inferior.protocol import Memory
 from gdbext.layout.table import Layouts
 from gdbext.locks.library_parts import LibraryWaits
-from gdbext.locks.scene import Scene
 from gdbext.locks.seen import MENTIONS, READERS, SeenLock
 from gdbext.model import EXCLUSIVE, SHARED, Mode
 from gdbext.model.reasons import because
@@ -102,15 +101,12 @@ def _decode(memory: Memory, layouts: Layouts, address: int, waits: Callable[[int
 class Boost(LibraryWaits):
     """The waits of threads for a `boost::shared_mutex`."""
 
-    def __init__(self, memory: Memory, layouts: Layouts | None) -> None:
-        self._memory = memory
-        self._layouts = layouts
-
     def find_purpose(self, seen: SeenThread, event: SeenLock) -> SeenLock | None:
         """The mutex that one of its condition variables belongs to; None for any other condition variable."""
-        if self._layouts is None or event.elsewhere:
+        layouts = self._scene.library.layouts
+        if layouts is None or event.elsewhere:
             return None
-        state = find_shared_mutex(self._memory, self._layouts, event.address)
+        state = find_shared_mutex(self._memory, layouts, event.address)
         if state is None:
             return None
         text = "write-locked" if state.exclusive else "read-locked" if state.readers else "changing hands"
@@ -121,6 +117,4 @@ class Boost(LibraryWaits):
                         why=because("records-no-owner", what="shared-mutex"))
 
 
-def read_waits(scene: Scene) -> Boost:
-    """The waits of a snapshot's threads."""
-    return Boost(scene.memory, scene.library.layouts)
+WAITS = Boost

@@ -14,11 +14,8 @@ from typing import Final
 
 from gdbext.libraries.cuda import LIBRARY
 from gdbext.locks.library_parts import LibraryWaits
-from gdbext.locks.scene import Scene
 from gdbext.model.reasons import Reason, because
-from gdbext.threads.code import Code
-from gdbext.threads.site import Sites
-from gdbext.threads.threads import SeenThread, Threads
+from gdbext.threads.threads import SeenThread
 
 #: A function of the driver, and one that returns when work of the GPU has ended, without the suffix for a version.
 _FUNCTION: Final = re.compile(r"^(cu[A-Z]\w*?)(?:_v\d+)?(?:_pt(?:sz|ds))?$")
@@ -29,11 +26,6 @@ _MAX_FRAMES = 64
 
 class Gpu(LibraryWaits):
     """The threads that wait for the GPU."""
-
-    def __init__(self, code: Code, threads: Threads, sites: Sites) -> None:
-        self._code = code
-        self._threads = threads
-        self._sites = sites
 
     def describe_wait(self, seen: SeenThread) -> Reason | None:
         """What a thread waits for that is inside of the driver, asleep or in a loop; None for any other thread."""
@@ -76,6 +68,4 @@ class Gpu(LibraryWaits):
         return module is not None and LIBRARY.has(module.name)
 
 
-def read_waits(scene: Scene) -> Gpu:
-    """The waits of a snapshot's threads."""
-    return Gpu(scene.code, scene.threads, scene.sites)
+WAITS = Gpu

@@ -9,19 +9,16 @@ from typing import Final
 
 from gdbext.elf.dynamic import find_dynamic_symbol
 from gdbext.errors import if_unreadable
-from gdbext.inferior.protocol import Module, Target
+from gdbext.inferior.protocol import Module
 from gdbext.libraries.java import LIBRARY, heap, hotspot
 from gdbext.libraries.java.heap import Objects
 from gdbext.libraries.java.hotspot import JavaThread
 from gdbext.libraries.java.parking import Parking
 from gdbext.locks.library_parts import LibraryWaits
-from gdbext.locks.scene import Scene
 from gdbext.locks.seen import FREE, SeenLock, held_by
 from gdbext.model import DERIVED, EXCLUSIVE, RECORDED, SHARED, Evidence, Mode
 from gdbext.model.reasons import Reason, because
-from gdbext.threads.code import Code
-from gdbext.threads.site import Sites
-from gdbext.threads.threads import SeenThread, Threads
+from gdbext.threads.threads import SeenThread
 
 MONITOR: Final = "java-monitor"
 CONDITION: Final = "java-condition"
@@ -32,12 +29,6 @@ PARK: Final = "java-park"
 
 class Java(LibraryWaits):
     """The waits of threads in a Java machine, which is read when the first thread sleeps in it."""
-
-    def __init__(self, target: Target, code: Code, threads: Threads, sites: Sites) -> None:
-        self._memory = target.memory
-        self._code = code
-        self._threads = threads
-        self._sites = sites
 
     @cached_property
     def _module(self) -> Module | None:
@@ -200,6 +191,4 @@ class Java(LibraryWaits):
         return found if owner is not thread else None
 
 
-def read_waits(scene: Scene) -> Java:
-    """The waits of a snapshot's threads."""
-    return Java(scene.target, scene.code, scene.threads, scene.sites)
+WAITS = Java

@@ -14,7 +14,6 @@ from gdbext.errors import if_unreadable
 from gdbext.inferior.cache import read_u32
 from gdbext.libraries.numba import LIBRARY
 from gdbext.locks.library_parts import LibraryWaits
-from gdbext.locks.scene import Scene
 from gdbext.locks.seen import SeenLock, for_purpose, job_of_pool
 from gdbext.model.reasons import ReasonCode, because
 from gdbext.threads.threads import SeenThread
@@ -28,9 +27,6 @@ _IDLE, _READY, _RUNNING, _DONE = range(4)
 class WorkQueue(LibraryWaits):
     """The waits of threads in the work queue."""
 
-    def __init__(self, scene: Scene) -> None:
-        self._scene = scene
-
     @if_unreadable(None)
     def find_purpose(self, seen: SeenThread, event: SeenLock) -> SeenLock | None:
         """What a thread waits for that sleeps on the condition variable of a queue; None for any other wait.
@@ -38,12 +34,12 @@ class WorkQueue(LibraryWaits):
         While the worker runs its part, only the other thread sleeps. While the part is only ready, the worker may be
         about to wake up, and memory shows the same for both.
         """
-        scene, layouts = self._scene, self._scene.library.layouts
-        pc = next((pc for pc, _ in seen.native(scene.code) if not scene.sites.in_runtime(pc)), None)
-        module = scene.code.module(pc) if pc is not None else None
+        layouts = self._scene.library.layouts
+        pc = next((pc for pc, _ in seen.native(self._code) if not self._sites.in_runtime(pc)), None)
+        module = self._code.module(pc) if pc is not None else None
         if module is None or layouts is None or not LIBRARY.has(module.name):
             return None
-        state = read_u32(scene.memory,
+        state = read_u32(self._memory,
                          event.address + layouts["pthread_cond_t"].size + layouts["pthread_mutex_t"].size)
         if state == _RUNNING:
             return job_of_pool(event, _WAITS)
@@ -51,6 +47,4 @@ class WorkQueue(LibraryWaits):
         return for_purpose(event, because(code_of_state)) if code_of_state is not None else None
 
 
-def read_waits(scene: Scene) -> WorkQueue:
-    """The waits of a snapshot's threads."""
-    return WorkQueue(scene)
+WAITS = WorkQueue

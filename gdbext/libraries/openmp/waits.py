@@ -17,7 +17,7 @@ from gdbext.arch.protocol import Architecture
 from gdbext.elf.dynamic import find_dynamic_symbol
 from gdbext.errors import GdbextError, if_unreadable
 from gdbext.glibc.futex import FUTEX_WAIT, FutexWait
-from gdbext.inferior.protocol import Memory, Module, Target
+from gdbext.inferior.protocol import Memory, Module
 from gdbext.layout.select import libgomp_layouts
 from gdbext.layout.table import Layouts
 from gdbext.libraries.openmp.libgomp import (
@@ -41,7 +41,6 @@ from gdbext.model import INFERRED
 from gdbext.model.reasons import Reason, because
 from gdbext.record import record
 from gdbext.runtimes.names import public_name
-from gdbext.threads.code import Code
 from gdbext.threads.mentions import Mentions
 from gdbext.threads.sections import Section, Sections
 from gdbext.threads.site import Sites
@@ -93,15 +92,11 @@ def _read_library(cpu: Architecture, memory: Memory, module: Module, threads: Th
 class OpenMP(LibraryWaits):
     """The waits of threads inside OpenMP libraries, which are read when the first thread sleeps in one."""
 
-    def __init__(self, target: Target, code: Code, threads: Threads) -> None:
-        self._memory = target.memory
-        self._machine = target.architecture
-        self._pid = target.pid
-        self._code = code
-        self._threads = threads
-        self._sites = Sites(target.memory, code, ())
-        self._mentions = Mentions(target, code, threads)
-        self._sections = Sections(target.memory, code)
+    def __init__(self, scene: Scene) -> None:
+        super().__init__(scene)
+        self._sites = Sites(scene.memory, scene.code, ())
+        self._mentions = Mentions(scene.target, scene.code, scene.threads)
+        self._sections = Sections(scene.memory, scene.code)
         self._libraries: dict[str, _Library | None] = {}
         self._known: dict[tuple[int, int], SeenLock | None] = {}
 
@@ -165,7 +160,7 @@ class OpenMP(LibraryWaits):
 
     @functools.cached_property
     def _layouts(self) -> Layouts:
-        return libgomp_layouts(self._machine)
+        return libgomp_layouts(self._target.architecture)
 
     @functools.cached_property
     def _asleep(self) -> dict[int, set[int]]:
@@ -284,7 +279,7 @@ class OpenMP(LibraryWaits):
 
     def _may_come(self, library: _Library, seen: SeenThread) -> bool:
         native = seen.native(self._code)
-        if not self._sites.in_runtime(native[-1][0]) and seen.ref.lwp != self._pid:
+        if not self._sites.in_runtime(native[-1][0]) and seen.ref.lwp != self._target.pid:
             return True  # a stack that does not end where threads start is incomplete
         return (any(self._code.module(pc) is library.module for pc, _ in native)
                 or all(self._sites.in_runtime(pc) for pc, _ in native))
@@ -359,6 +354,4 @@ class OpenMP(LibraryWaits):
         return SeenLock(LOCK, address, "locked", candidates=tuple(sorted(found)), why=why)
 
 
-def read_waits(scene: Scene) -> OpenMP:
-    """The waits of a snapshot's threads."""
-    return OpenMP(scene.target, scene.code, scene.threads)
+WAITS = OpenMP

@@ -9,7 +9,7 @@ from gdbext.cpython.frames import RawFrame
 from gdbext.errors import GdbextError, if_unreadable
 from gdbext.inferior.protocol import Memory
 from gdbext.libraries.qt.decoding import locker_holds
-from gdbext.locks.library_parts import Holding
+from gdbext.locks.library_parts import LibraryHolders
 from gdbext.locks.python_reader import Reader
 from gdbext.locks.seen import SeenLock, held_by
 from gdbext.model import DERIVED, EXCLUSIVE, SHARED, Mode, PyFrame
@@ -24,11 +24,8 @@ _LOCKERS: Mapping[tuple[LockKind, str], str] = {
 _INSIDE = because("in-locker-block")
 
 
-class Lockers:
+class Lockers(LibraryHolders):
     """Finds the threads inside `with` blocks of lockers."""
-
-    def __init__(self, holding: Holding) -> None:
-        self._holding = holding
 
     def find(self, lock: SeenLock, waiters: Collection[int]) -> SeenLock | None:
         """The thread inside a `with` block of a locker that has the lock, or the readers inside such blocks.
@@ -38,7 +35,7 @@ class Lockers:
         locker = _LOCKERS.get((lock.kind, lock.state))
         if locker is None:
             return None
-        scene = self._holding.scene
+        scene = self._scene
         # the outermost block of each thread
         inside = {seen.number: at for seen in scene.threads
                   for reader, stack in self._holding.python_stacks(seen.number) for raw in stack
@@ -48,12 +45,6 @@ class Lockers:
         mode: Mode = SHARED if lock.count else EXCLUSIVE
         holders = [held_by((number,), DERIVED, _INSIDE, mode, at) for number, at in sorted(inside.items())]
         return replace(lock, holders=tuple(holder for each in holders for holder in each), why=_INSIDE)
-
-
-def read_holders(holding: Holding) -> Lockers:
-    """What finds the holders of a snapshot's locks."""
-    return Lockers(holding)
-
 
 def _held(memory: Memory, reader: Reader, raw: RawFrame, lock: SeenLock, locker: str) -> Iterator[PyFrame]:
     """The frame at the `with` statement of each locker that has the lock."""
@@ -71,3 +62,6 @@ def _is_holding(memory: Memory, reader: Reader, manager: int, lock: SeenLock, lo
     names = reader.objects.type_names(manager)
     return (any(name.rpartition(".")[2] == locker for name in names)
             and locker_holds(memory, manager, reader.layouts["PyObject"].size, lock.address, lock.kind == _MUTEX))
+
+
+HOLDERS = Lockers

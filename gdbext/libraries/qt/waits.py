@@ -15,7 +15,7 @@ from typing import Final
 from gdbext.errors import GdbextError, if_unreadable
 from gdbext.glibc.futex import FUTEX_WAIT, FutexWait
 from gdbext.inferior.cache import read_available
-from gdbext.inferior.protocol import Module, Target
+from gdbext.inferior.protocol import Module
 from gdbext.libraries.qt import decoding
 from gdbext.libraries.qt.rwlock import RwlockState, decode_rwlock
 from gdbext.locks.library_parts import LibraryWaits
@@ -25,11 +25,10 @@ from gdbext.model import DERIVED, EXCLUSIVE, INFERRED, SHARED, Mode
 from gdbext.model.reasons import because
 from gdbext.remembered import remembered
 from gdbext.runtimes.names import public_name
-from gdbext.threads.code import Code
 from gdbext.threads.function_code import code_up_to
 from gdbext.threads.mentions import OUTERMOST
 from gdbext.threads.site import Sites
-from gdbext.threads.threads import SeenThread, Threads
+from gdbext.threads.threads import SeenThread
 
 MUTEX: Final = "qt-mutex"
 RWLOCK: Final = "qt-rwlock"
@@ -45,12 +44,9 @@ _CALLS = ("QMetaObject::", "doActivate", "void doActivate", "QMetaMethod::")
 class Qt(LibraryWaits):
     """The waits of threads inside Qt, which is searched for when the first thread sleeps in it."""
 
-    def __init__(self, target: Target, code: Code, threads: Threads) -> None:
-        self._target = target
-        self._memory = target.memory
-        self._code = code
-        self._threads = threads
-        self._sites = Sites(target.memory, code, ())
+    def __init__(self, scene: Scene) -> None:
+        super().__init__(scene)
+        self._sites = Sites(scene.memory, scene.code, ())
         # by address of the private data of a read-write lock: the address of the lock
         self._rwlocks: dict[int, int | None] = {}
 
@@ -281,6 +277,4 @@ class Qt(LibraryWaits):
         yield from struct.unpack(f"<{len(data) // 8}Q", data[:len(data) & ~7])
 
 
-def read_waits(scene: Scene) -> Qt:
-    """The waits of a snapshot's threads."""
-    return Qt(scene.target, scene.code, scene.threads)
+WAITS = Qt

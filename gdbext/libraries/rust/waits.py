@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, Literal
 
 from gdbext.elf.dynamic import DynamicSymbol, find_dynamic_symbol
 from gdbext.errors import if_unreadable
 from gdbext.glibc.futex import FUTEX_WAIT, FUTEX_WAIT_BITSET, PRIVATE, FutexWait
 from gdbext.inferior.cache import read_u32, read_u64
-from gdbext.inferior.protocol import Module, Target
+from gdbext.inferior.protocol import Module
 from gdbext.libraries.rust import parking_lot, std
 from gdbext.libraries.rust.pools import WAITS_FOR_JOB, describe_wait
 from gdbext.locks.library_parts import LibraryWaits
@@ -21,9 +21,8 @@ from gdbext.model.kinds import LockKind, kind_of
 from gdbext.model.reasons import because
 from gdbext.remembered import remembered
 from gdbext.runtimes.names import rust_name
-from gdbext.threads.code import Code
 from gdbext.threads.function_code import code_up_to
-from gdbext.threads.site import MAX_DEPTH, Sites
+from gdbext.threads.site import MAX_DEPTH
 from gdbext.threads.threads import SeenThread
 
 _MUTEX: Final = "parking-lot-mutex"
@@ -57,17 +56,10 @@ _VARIABLES, _MAX_COPIES = (".bss", ".data"), 8
 
 
 class Rust(LibraryWaits):
-    """The waits of threads in Rust code. Tables of parking_lot are searched for when the first thread sleeps in it.
+    """The waits of threads in Rust code. Tables of parking_lot are searched for when the first thread sleeps in it."""
 
-    :param sleepers: the futex words on which threads sleep.
-    """
-
-    def __init__(self, target: Target, code: Code, sites: Sites, sleepers: Container[int]) -> None:
-        self._target = target
-        self._memory = target.memory
-        self._code = code
-        self._sites = sites
-        self._sleepers = sleepers
+    def __init__(self, scene: Scene) -> None:
+        super().__init__(scene)
         # path of a file -> addresses of the variables that point to tables, one for each search; None was not found
         self._tables: dict[str, list[int | None]] = {}
 
@@ -159,7 +151,7 @@ class Rust(LibraryWaits):
                 return _CONSTANTS[futex.expected] if expects == "constant" else None
         if std.rwlock_of_reader(self._memory, futex.address, futex.expected) is not None:
             return _STD_RWLOCK
-        if std.is_surely_of_writer(self._memory, futex.address, self._sleepers):
+        if std.is_surely_of_writer(self._memory, futex.address, self._scene.sleepers):
             return _STD_RWLOCK
         if std.rwlock_of_writer(self._memory, futex.address) is not None:
             return None
@@ -243,6 +235,4 @@ def _crate(kind: LockKind) -> str:
     return "rust" if kind.startswith("rust-") else "parking-lot"
 
 
-def read_waits(scene: Scene) -> Rust:
-    """The waits of a snapshot's threads."""
-    return Rust(scene.target, scene.code, scene.sites, scene.sleepers)
+WAITS = Rust

@@ -12,7 +12,7 @@ from functools import cached_property
 
 from gdbext.libraries.tbb.decoding import find_wait_of_task
 from gdbext.libraries.tbb.waits import is_tbb, waiting_function
-from gdbext.locks.library_parts import Holding
+from gdbext.locks.library_parts import LibraryHolders
 from gdbext.locks.scene import Scene
 from gdbext.locks.seen import SeenLock, held_by
 from gdbext.model import DERIVED
@@ -23,12 +23,8 @@ from gdbext.threads.threads import SeenThread
 _MAX_FRAMES = 256
 
 
-class TbbTasks:
+class TbbTasks(LibraryHolders):
     """The tasks that threads run. They are searched only when a thread waits for tasks."""
-
-    def __init__(self, holding: Holding) -> None:
-        self._holding = holding
-        self._scene = holding.scene
 
     def find(self, lock: SeenLock, waiters: Collection[int]) -> SeenLock:
         """The threads that run a task which the wait needs."""
@@ -79,7 +75,4 @@ def _may_have_ended(scene: Scene, native: Sequence[tuple[int, int]], index: int)
     called = code.cpu.called(scene.memory, native[inner + 1][0])
     return called is None or waiting_function(code.symbol(called).function) is None
 
-
-def read_holders(holding: Holding) -> TbbTasks:
-    """What finds the holders of a snapshot's locks."""
-    return TbbTasks(holding)
+HOLDERS = TbbTasks

@@ -15,7 +15,7 @@ from typing import Final
 
 from gdbext.errors import if_unreadable
 from gdbext.glibc.futex import FUTEX_WAIT, PRIVATE, FutexWait
-from gdbext.inferior.protocol import Module, Target
+from gdbext.inferior.protocol import Module
 from gdbext.libraries.tbb import LIBRARY
 from gdbext.libraries.tbb.decoding import (
     decode_rw_mutex,
@@ -25,13 +25,10 @@ from gdbext.libraries.tbb.decoding import (
     is_locked_mutex,
 )
 from gdbext.locks.library_parts import LibraryWaits
-from gdbext.locks.scene import Scene
 from gdbext.locks.seen import FREE, SeenLock, without_owner
 from gdbext.model import EXCLUSIVE, SHARED
 from gdbext.model.reasons import because
 from gdbext.runtimes.names import public_name
-from gdbext.threads.code import Code
-from gdbext.threads.site import Sites
 from gdbext.threads.threads import SeenThread
 
 TASKS: Final = "tbb-tasks"
@@ -61,11 +58,6 @@ def waiting_function(name: str | None) -> str | None:
 
 class Tbb(LibraryWaits):
     """The waits of threads inside oneTBB."""
-
-    def __init__(self, target: Target, code: Code, sites: Sites) -> None:
-        self._memory = target.memory
-        self._code = code
-        self._sites = sites
 
     @if_unreadable(None)
     def find_lock(self, seen: SeenThread, futex: FutexWait) -> SeenLock | None:
@@ -120,6 +112,4 @@ class Tbb(LibraryWaits):
         return is_tbb(self._code.module(pc))
 
 
-def read_waits(scene: Scene) -> Tbb:
-    """The waits of a snapshot's threads."""
-    return Tbb(scene.target, scene.code, scene.sites)
+WAITS = Tbb

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
-from gdbext.locks.library_parts import Holding
+from gdbext.locks.library_parts import LibraryHolders
 from gdbext.locks.seen import SeenLock, one_inside
 from gdbext.model.reasons import because
 from gdbext.threads.site import before_signal
@@ -15,11 +15,8 @@ from gdbext.threads.threads import SeenThread
 _LOOP = 3
 
 
-class Inside:
+class Inside(LibraryHolders):
     """Finds the threads inside of the library."""
-
-    def __init__(self, holding: Holding) -> None:
-        self._scene = holding.scene
 
     def find(self, lock: SeenLock, waiters: Collection[int]) -> SeenLock | None:
         """The threads inside the library of the lock; also a waiter that a signal interrupted there.
@@ -51,7 +48,4 @@ class Inside:
         names = [code.symbol(pc, index).function for index, (pc, _) in enumerate(seen.native(code)[:_LOOP])]
         return seen.futex is None and any("SpinLock" in (name or "") for name in names)
 
-
-def read_holders(holding: Holding) -> Inside:
-    """What finds the holders of a snapshot's locks."""
-    return Inside(holding)
+HOLDERS = Inside

@@ -12,7 +12,6 @@ from gdbext.glibc.futex import FUTEX_WAIT, FutexWait
 from gdbext.inferior.cache import read_u32
 from gdbext.libraries.tcmalloc import LIBRARY
 from gdbext.locks.library_parts import LibraryWaits
-from gdbext.locks.scene import Scene
 from gdbext.locks.seen import SeenLock
 from gdbext.model.reasons import because
 from gdbext.threads.threads import SeenThread
@@ -25,20 +24,17 @@ _FREE, _SLEEPER = 0, 2
 class Tcmalloc(LibraryWaits):
     """The waits of threads for locks of tcmalloc."""
 
-    def __init__(self, scene: Scene) -> None:
-        self._scene = scene
-
     @if_unreadable(None)
     def find_lock(self, seen: SeenThread, futex: FutexWait) -> SeenLock | None:
         """The lock of tcmalloc for which a thread sleeps; None for any other wait."""
         if futex.command != FUTEX_WAIT or futex.expected != _SLEEPER:
             return None
-        scene, native = self._scene, seen.native(self._scene.code)
-        caller = scene.sites.site(native).caller
-        module = scene.code.module(native[caller][0]) if caller is not None else None
+        native = seen.native(self._code)
+        caller = self._sites.site(native).caller
+        module = self._code.module(native[caller][0]) if caller is not None else None
         if module is None or not LIBRARY.has(module.name):
             return None
-        word = read_u32(scene.memory, futex.address)
+        word = read_u32(self._memory, futex.address)
         if word > _SLEEPER:
             return None
         if word == _FREE:
@@ -46,6 +42,4 @@ class Tcmalloc(LibraryWaits):
         return SeenLock(KIND, futex.address, "locked", repeats=True, count=1)
 
 
-def read_waits(scene: Scene) -> Tcmalloc:
-    """The waits of a snapshot's threads."""
-    return Tcmalloc(scene)
+WAITS = Tcmalloc

@@ -1,17 +1,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import cast
 
 import pytest
 
 from gdbext.arch import x86_64
 from gdbext.glibc.futex import FutexWait
-from gdbext.inferior.protocol import Target, ThreadRef
+from gdbext.inferior.protocol import ThreadRef
 from gdbext.libraries.absl.waits import Absl
 from gdbext.locks.seen import MENTIONS, READERS, SeenLock
 from gdbext.threads.threads import SeenThread
 from tests.support.fake_absl import HOW_READ, HOW_WRITE, FakeAbsl
+from tests.support.scenes import scene_of
 
 STACK = 0x7F00_0000_0000
 WAIT, WAIT_UNTIL = 0x80, 0x189
@@ -30,7 +30,7 @@ class Process(FakeAbsl):
 
     def find(self, word: int, op: int = WAIT, expected: int = 0) -> SeenLock | None:
         seen = SeenThread(ThreadRef(1, 101, None), x86_64, {"rip": 0x40_0000, "rsp": STACK + 0x104}, 0)
-        return Absl(cast(Target, self)).find_lock(seen, FutexWait(word, op, expected, False))
+        return Absl(scene_of(self, ())).find_lock(seen, FutexWait(word, op, expected, False))
 
 
 @pytest.mark.parametrize("op", [WAIT, WAIT_UNTIL])

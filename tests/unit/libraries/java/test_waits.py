@@ -1,24 +1,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import cast
 
 import pytest
 
 from gdbext.arch import x86_64
 from gdbext.elf.dynamic import DynamicSymbol
-from gdbext.inferior.protocol import Module, Section, Symbol, Target, ThreadRef
+from gdbext.inferior.protocol import Module, Section, Symbol, ThreadRef
 from gdbext.libraries.java import waits as java
 from gdbext.libraries.java.hotspot import CONDVAR_WAIT, MONITOR_WAIT, OBJECT_WAIT
 from gdbext.libraries.java.waits import Java
 from gdbext.locks.seen import SeenLock, held_by
 from gdbext.model import DERIVED, RECORDED, SHARED, Evidence
 from gdbext.model.reasons import because
-from gdbext.threads.code import Code
-from gdbext.threads.site import Sites
 from gdbext.threads.threads import SeenThread, Threads
 from tests.support.fake_hotspot import LIBRARY
 from tests.support.fake_java_heap import ENDED, LOCKS, PARKED, FakeJavaHeap
+from tests.support.scenes import scene_of
 
 APP, LIBC, PID = 0x40_0000, 0x60_0000, 101
 WAIT, PARK = LIBC + 0x10, LIBRARY + 0x10
@@ -80,8 +78,7 @@ class Process:
     def find(self, condition: int | None = None) -> SeenLock | None:
         seen = [SeenThread(ThreadRef(number, tid, None), x86_64, {"rip": WAIT, "rsp": self.stack(number)[0] + 0x100},
                            self.pthread(number), tid) for number, tid in self.tids.items()]
-        view = cast(Code, self)
-        return Java(cast(Target, self), view, Threads(seen, PID), Sites(self.memory, view, ())).find_of_condition(
+        return Java(scene_of(self, Threads(seen, PID))).find_of_condition(
             seen[0], self.condition if condition is None else condition)
 
     def unwind(self, thread: ThreadRef, registers: Mapping[str, int]) -> list[tuple[int, int]]:

@@ -2,23 +2,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, cast
 
 import pytest
 
 from gdbext.arch import x86_64
 from gdbext.arch.protocol import Syscall
 from gdbext.glibc.futex import FutexWait
-from gdbext.inferior.protocol import Module, Section, Symbol, Target, ThreadRef
+from gdbext.inferior.protocol import Module, Section, Symbol, ThreadRef
 from gdbext.layout.select import libgomp_layouts
 from gdbext.libraries.openmp.waits import OpenMP
 from gdbext.locks.seen import SeenLock
 from gdbext.narrate.reasons import explain
-from gdbext.threads.code import Code
-from gdbext.threads.threads import SeenThread, Threads
+from gdbext.threads.threads import SeenThread
 from tests.support.fake_elf import fake_elf
 from tests.support.fake_memory import Builder
 from tests.support.reasons import said, text
+from tests.support.scenes import scene_of
 
 LAYOUTS = libgomp_layouts("x86_64")
 STACK, POINTERS, STEP = 0x7F00_0000_0000, 0x7F10_0000_0000, 0x1_0000
@@ -115,7 +114,7 @@ class Process:
 
     def view(self, thread: int) -> SeenLock | None:
         if self.look is None:
-            self.look = OpenMP(cast(Target, self), cast(Code, self), cast(Threads, self))
+            self.look = OpenMP(scene_of(self))
         futex = self[thread].futex
         assert futex is not None
         return self.look.find_lock(self[thread], futex)
@@ -623,14 +622,14 @@ COND_WAIT, SUSPEND = LIBC + 0x310, LIBOMP + 0x120
 ])
 def test_waits_of_llvm(process: Process, pcs: list[int], expected: str | None) -> None:
     process.names["__kmpc_barrier"] = LIBOMP
-    look = OpenMP(cast(Any, process), cast(Code, process), cast(Threads, process))
+    look = OpenMP(scene_of(process))
     assert said(look.describe_condvar_wait(process[process.thread(pcs)])) == expected
 
 
 def test_name_by_which_llvm_is_called(process: Process) -> None:
     process.names["__kmpc_critical"] = LIBOMP + 0x700
     call = process.call(BODY, LIBOMP + 0x700)
-    look = OpenMP(cast(Any, process), cast(Code, process), cast(Threads, process))
+    look = OpenMP(scene_of(process))
     thread = process[process.thread([COND_WAIT, SUSPEND, call])]
     assert said(look.describe_condvar_wait(thread)) == "OpenMP worker of libomp.so.5 in __kmpc_critical"
 

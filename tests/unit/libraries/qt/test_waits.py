@@ -2,21 +2,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import cast
 
 import pytest
 
 from gdbext.arch import x86_64
 from gdbext.glibc.futex import FutexWait
-from gdbext.inferior.protocol import Module, Section, Symbol, Target, ThreadRef
+from gdbext.inferior.protocol import Module, Section, Symbol, ThreadRef
 from gdbext.libraries.qt.waits import Qt
 from gdbext.locks.seen import MENTIONS, READERS, SeenLock
 from gdbext.model import DERIVED, EXCLUSIVE, INFERRED, SHARED
 from gdbext.model.reasons import because
-from gdbext.threads.code import Code
-from gdbext.threads.threads import SeenThread, Threads
+from gdbext.threads.threads import SeenThread
 from tests.support.fake_memory import FakeMemory
 from tests.support.fake_qt import FakeQt
+from tests.support.scenes import scene_of
 
 STACK, STEP, POINTERS = 0x7F00_0000_0000, 0x1_0000, 0x7F10_0000_0000
 APP, LIBC, CORE = 0x40_0000, 0x60_0000, 0x70_0000
@@ -65,7 +64,7 @@ class Process:
         return self.view().find_lock(self[number], FutexWait(word, 0x80, expected, False))
 
     def view(self) -> Qt:
-        return Qt(cast(Target, self), cast(Code, self), cast(Threads, self))
+        return Qt(scene_of(self))
 
     # -- what a Target, a Code and Threads offer --
 

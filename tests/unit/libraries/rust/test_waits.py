@@ -2,20 +2,18 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Mapping, Sequence
-from typing import cast
 
 import pytest
 
 from gdbext.arch import x86_64
 from gdbext.glibc.futex import FutexWait
-from gdbext.inferior.protocol import Module, Section, Symbol, Target, ThreadRef
+from gdbext.inferior.protocol import Module, Section, Symbol, ThreadRef
 from gdbext.libraries.rust.waits import Rust
 from gdbext.locks.seen import MENTIONS, READERS, SeenLock
 from gdbext.model.reasons import because
-from gdbext.threads.code import Code
-from gdbext.threads.site import Sites
 from gdbext.threads.threads import SeenThread
 from tests.support.fake_elf import fake_elf
+from tests.support.scenes import scene_of
 
 STACK, HEAP, APP, LIBC = 0x7F00_0000_0000, 0x5555_0000_0000, 0x40_0000, 0x60_0000
 SYSCALL = LIBC + 0x2000
@@ -57,9 +55,7 @@ class Process:
 
     def lock(self, word: int, op: int, expected: int) -> SeenLock | None:
         seen = SeenThread(ThreadRef(1, 101, None), x86_64, {"rip": self.pcs[0], "rsp": STACK}, 0)
-        view = cast(Code, self)
-        rust = Rust(cast(Target, self), view, Sites(self.memory, view, ()), self.sleepers)
-        return rust.find_lock(seen, FutexWait(word, op, expected, False))
+        return Rust(scene_of(self, (), self.sleepers)).find_lock(seen, FutexWait(word, op, expected, False))
 
     # -- what a Target and a Code offer --
 
@@ -221,6 +217,4 @@ def test_wait_of_a_worker_says_so() -> None:
 @pytest.mark.parametrize(("op", "timed", "term"), [(0x89, False, "rust"), (0x89, True, None), (0x80, False, None)])
 def test_word_that_fits_no_kind_may_be_of_rust_by_the_form_of_the_call(op: int, timed: bool, term: str | None) -> None:
     process = Process()
-    view = cast(Code, process)
-    rust = Rust(cast(Target, process), view, Sites(process.memory, view, ()), ())
-    assert rust.describe_unknown(FutexWait(LOCK, op, 2, timed)) == term
+    assert Rust(scene_of(process, ())).describe_unknown(FutexWait(LOCK, op, 2, timed)) == term

@@ -2,20 +2,18 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping, Sequence
-from typing import cast
 
 import pytest
 
 from gdbext.arch import x86_64
 from gdbext.glibc.futex import FutexWait
-from gdbext.inferior.protocol import Module, Section, Symbol, Target, ThreadRef
+from gdbext.inferior.protocol import Module, Section, Symbol, ThreadRef
 from gdbext.libraries.tbb.waits import Tbb
 from gdbext.locks.seen import SeenLock
 from gdbext.model.reasons import because
-from gdbext.threads.code import Code
-from gdbext.threads.site import Sites
 from gdbext.threads.threads import SeenThread
 from tests.support.fake_memory import FakeMemory
+from tests.support.scenes import scene_of
 
 STACK, APP, LIBC, TBB = 0x7F00_0000_0000, 0x40_0000, 0x60_0000, 0x70_0000
 SYSCALL, START = LIBC + 0x100, LIBC + 0x200
@@ -38,8 +36,7 @@ class Process:
 
     def find(self, expected: int = 2, op: int = 0x80) -> SeenLock | None:
         seen = SeenThread(ThreadRef(1, 101, None), x86_64, {"rip": SYSCALL, "rsp": STACK}, 0)
-        view = cast(Code, self)
-        return Tbb(cast(Target, self), view, Sites(self.memory, view, ())).find_lock(
+        return Tbb(scene_of(self)).find_lock(
             seen, FutexWait(WORD, op, expected, False))
 
     def unwind(self, thread: ThreadRef, registers: Mapping[str, int]) -> list[tuple[int, int]]:
