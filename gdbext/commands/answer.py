@@ -1,6 +1,7 @@
 """The answer to the launcher: a report with its crash, its text, and the source lines that the text shows.
 
-One snapshot is taken in a process of its own, by GDB (`debugger.one_snapshot`) or without it (`direct.one_snapshot`).
+Without GDB, the process that takes the snapshot makes the answer too (`direct.one_snapshot`). GDB in batch mode writes
+the document, and the launcher makes the answer.
 """
 
 from __future__ import annotations
@@ -65,10 +66,9 @@ def answer(report: Report, incomplete: GdbextError | None, files: SourceFiles, s
     crash = tasks = NOTHING
     # a report that lacks a part need not wait for the module of it
     if report.crash is not None:
-        from gdbext.render.crash import crash_page
+        from gdbext.render.crash import crash_text
 
-        # without problems and notes, which the end of the text has
-        crash = crash_page(TextRenderer(replace(report, problems=(), notes=()), style, source), report.crash)
+        crash = crash_text(renderer, report.crash)
     if report.event_loops:
         from gdbext.render.tasks import TaskTree
 

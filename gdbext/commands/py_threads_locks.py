@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from gdbext.commands.arguments import JSON, Option, file_name, thread_numbers
 from gdbext.commands.base import Command, Result
+from gdbext.render.crash import crash_text
 from gdbext.render.dot import as_dot
 from gdbext.render.escape import NOTHING, Safe
 from gdbext.render.greenlets import greenlet_list
@@ -18,7 +19,8 @@ from gdbext.verdict.judge import verdict_of
 
 HELP = """Show the verdict, then every thread with its Python and native stack and its locks.
 
-Usage: py-threads-locks [--each] [--stacks=full|top|none] [--tasks] [--dot FILE] [--json] [THREADS]
+Usage: py-threads-locks [--each] [--stacks=full|top|none] [--tasks] [--crash] [--dot FILE] [--json]
+                        [THREADS]
 
 THREADS is a list of thread numbers as `info threads` shows them (1 3-5). Without it,
 all threads are shown in this order: deadlocked threads, holders of locks that other
@@ -36,6 +38,7 @@ once, with all their numbers and names.
                   loop, in which a task is the parent of the tasks that it awaits. Each
                   has its coroutines and what it waits for (a lock, a queue, a sleep).
                   Cycles of tasks follow. Also show greenlets (of gevent, for example).
+  --crash         Also explain the crash, if there is one, as py-crash does.
   --dot FILE      Write the wait-for graph to FILE in Graphviz format.
   --json          Print one JSON document (schema gdbext/1) and nothing else.
 
@@ -49,6 +52,7 @@ OPTIONS = (
     Option("--each", action="store_true"),
     Option("--stacks", choices=("full", "top", "none"), default="full"),
     Option("--tasks", action="store_true"),
+    Option("--crash", action="store_true"),
     Option("--dot", type=file_name),
 )
 
@@ -58,18 +62,21 @@ def _run(snapshot: Snapshot, arguments: Namespace, addresses: Sequence[int]) -> 
     stacks = arguments.stacks
     wanted = set(chosen)
     report = snapshot.judged_report(lambda thread: stacks != "none" and thread.number in wanted)
+    report = snapshot.with_crash(report) if arguments.crash else report
     involved = {number for deadlock in report.deadlocks for number in deadlock.involved}
     files = ((arguments.dot, as_dot(report)),) if arguments.dot is not None else ()
     shown = replace(report, verdict=verdict_of(report), threads=tuple(
         replace(thread, stack=(), parts=(), unmerged=None) if stacks == "none" else thread
         for thread in report.threads if thread.number in wanted or thread.number in involved))
     has_tasks = arguments.tasks or bool(report.event_loops)
-    parts = ("runtimes", "threads", "locks", "deadlocks", *(("tasks",) if has_tasks else ()), "greenlets", "problems")
+    parts = ("runtimes", "threads", "locks", "deadlocks", *(("tasks",) if has_tasks else ()), "greenlets",
+             *(("crash",) if arguments.crash else ()), "problems")
 
     def text(renderer: TextRenderer) -> Safe:
         tasks = TaskTree(report, renderer, stacks).render() if arguments.tasks else NOTHING
         greenlets = greenlet_list(report, renderer, stacks) if arguments.tasks else NOTHING
-        return renderer.threads(chosen if arguments.rest else None, arguments.each, stacks, tasks, greenlets)
+        crash = crash_text(renderer, report.crash) if report.crash is not None else NOTHING
+        return renderer.threads(chosen if arguments.rest else None, arguments.each, stacks, crash, tasks, greenlets)
 
     return Result(shown, parts, text, report, files)
 

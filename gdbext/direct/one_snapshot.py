@@ -1,4 +1,4 @@
-"""One snapshot of one process or core without a debugger, as `debugger.one_snapshot` takes it with GDB."""
+"""One snapshot of one process or core without a debugger, with its text."""
 
 from __future__ import annotations
 
@@ -25,10 +25,11 @@ class Request:
     """The launcher's request.
 
     `executable`, `places` and `sysroot` are as in `CoreTarget`. `pid` is the process, None for a core; `may_stop` says
-    whether its threads may be stopped for a moment.
-    Reading takes at most `seconds`; threads of a process are stopped for at most `max_pause` seconds.
-    `known_lines` are the ``lines`` of answers for other cores. For the other members see
-    `debugger.one_snapshot.Request`.
+    whether its threads may be stopped for a moment. Reading takes at most `seconds`; threads of a process are stopped
+    for at most `max_pause` seconds. `object_names` says whether the objects that have locks are named by values of
+    their attributes, `withhold_values` whether values of variables are left out because the target belongs to another
+    user. `known_lines` are the ``lines`` of answers for other cores. The other members are those of
+    `commands.answer.answer`.
     """
 
     executable: str | None

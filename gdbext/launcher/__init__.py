@@ -1,1 +1,1 @@
-"""The console script `gdbext`: starts GDBs that take snapshots of processes and cores, and reports the results."""
+"""The console script `gdbext`: takes snapshots of processes and cores, and reports the results."""

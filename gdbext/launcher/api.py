@@ -12,7 +12,8 @@ from types import FrameType
 
 import gdbext.model
 from gdbext.errors import BadDocument
-from gdbext.launcher.snapshots.snapshot import Options, Snapshot, Target, take_snapshot
+from gdbext.launcher.snapshots.options import Options, Target
+from gdbext.launcher.snapshots.snapshot import Snapshot, take_snapshot
 from gdbext.launcher.status import NO_GDB, NoGdb, Unreadable, status_of
 from gdbext.model.verdict import Verdict
 from gdbext.render.escape import NOTHING, Safe

@@ -17,9 +17,10 @@ from gdbext.launcher.output import say, write, write_file
 from gdbext.launcher.pager import write_report
 from gdbext.launcher.snapshots import classes
 from gdbext.launcher.snapshots.classes import Failure, Triage
+from gdbext.launcher.snapshots.options import Options, Target
 from gdbext.launcher.snapshots.pool import processors, run_all
 from gdbext.launcher.snapshots.progress import Progress
-from gdbext.launcher.snapshots.snapshot import Options, Snapshot, Target, take_snapshot
+from gdbext.launcher.snapshots.snapshot import Snapshot, take_snapshot
 from gdbext.launcher.status import FOUND, NO_GDB, OUTSIDE, NoGdb
 from gdbext.launcher.targets import parse_target
 from gdbext.model.reasons import Reason, joined

@@ -22,7 +22,7 @@ from typing import IO
 from gdbext import __version__
 from gdbext.errors import GdbextError, MissingLibrary, UsageError
 from gdbext.launcher.output import write_to_stderr
-from gdbext.launcher.snapshots.snapshot import Options
+from gdbext.launcher.snapshots.options import Options
 from gdbext.launcher.status import BAD_USAGE, NO_ANSWER, NO_GDB, NoGdb
 from gdbext.render.escape import as_text, printable
 from gdbext.render.style import wants_colour

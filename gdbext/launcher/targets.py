@@ -9,7 +9,7 @@ from pathlib import Path
 
 from gdbext.errors import UsageError
 from gdbext.launcher.snapshots.cores import STANDARD_INPUT
-from gdbext.launcher.snapshots.snapshot import Target
+from gdbext.launcher.snapshots.options import Target
 from gdbext.launcher.status import Unreadable
 from gdbext.render.escape import printable
 

@@ -18,7 +18,7 @@ from gdbext.narrate.frames import inlined_calls, numbered
 from gdbext.narrate.names import thread_name
 from gdbext.narrate.reasons import explain
 from gdbext.narrate.threads import unmerged
-from gdbext.render.escape import Safe, as_text, printable
+from gdbext.render.escape import Safe, as_text, concatenated, printable
 from gdbext.render.text import TextRenderer
 
 #: How many entries of the stack, from the guilty frame outwards, are shown with their variables.
@@ -31,6 +31,14 @@ def crash_page(text: TextRenderer, crash: Crash) -> Safe:
     """Render one crash, and the notes and problems of its report.
 
     :param text: renders threads, frames and problems.
+    """
+    return concatenated([crash_text(text, crash), as_text(text.problems())])
+
+
+def crash_text(text: TextRenderer, crash: Crash) -> Safe:
+    """Render one crash without notes and problems.
+
+    :param text: renders threads and frames.
     """
     facts = text.facts
     lines = [text.say(title(facts, crash)), f"  {text.say(what_happened(crash))}",
@@ -45,7 +53,7 @@ def crash_page(text: TextRenderer, crash: Crash) -> Safe:
             lines += [f"    {printable(line)}" for line in suspicions(suspect)]
         lines.append("")
     lines += [f"Missing: {printable(explain(missing))}" for missing in crash.missing]
-    return as_text([*lines, *text.problems()])
+    return as_text(lines)
 
 
 def _instruction(fault: Fault) -> Iterator[str]:

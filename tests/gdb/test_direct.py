@@ -17,8 +17,9 @@ from gdbext.direct.one_snapshot import Request, answer_request
 from gdbext.launcher.snapshots.cores import prepare_core
 from gdbext.launcher.snapshots.elf import build_id_of
 from gdbext.launcher.snapshots.limit import Limit
+from gdbext.launcher.snapshots.options import Options, Target
 from gdbext.launcher.snapshots.server import end_server
-from gdbext.launcher.snapshots.snapshot import Options, Target, take_snapshot
+from gdbext.launcher.snapshots.snapshot import take_snapshot
 from tests.support import cores, crashes, gdb_session, interpreters, launcher, mini_debug, samples
 from tests.support.documents import left_out, unexplained
 from tests.support.samples import Sample

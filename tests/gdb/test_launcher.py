@@ -20,8 +20,9 @@ from pathlib import Path
 
 import pytest
 
-from gdbext.launcher.snapshots import snapshot as snapshots
-from gdbext.launcher.snapshots.snapshot import Options, Target, take_snapshot
+from gdbext.launcher.snapshots import by_gdb
+from gdbext.launcher.snapshots.options import Options, Target
+from gdbext.launcher.snapshots.snapshot import take_snapshot
 from tests.support import cores, gdb_session, interpreters, samples
 from tests.support.interpreters import CHECKOUT
 from tests.support.launcher import command, environment, launch
@@ -29,11 +30,11 @@ from tests.support.patience import patience
 from tests.support.report import Report
 from tests.support.samples import Sample
 
-#: Python code that GDB runs first in place of gdbext: it sleeps while attached.
+#: Python code that GDB runs before gdbext: it sleeps once attached, before the command.
 _SLEEPS = ("import gdb, signal, time\n"
            "def execute(command, *rest, _real=gdb.execute, **options):\n"
            "    found = _real(command, *rest, **options)\n"
-           "    if command.startswith('attach'):\n"
+           "    if command.startswith('set gdbext max-pause'):\n"
            "        {before}\n"
            "        time.sleep(100)\n"
            "    return found\n"
@@ -454,7 +455,7 @@ def test_report_that_cannot_be_written(native: Sample) -> None:
 
 def test_time_out_leaves_the_process_unharmed(native: Sample, tmp_path: Path) -> None:
     # on a loaded machine GDB may not have attached yet
-    for seconds in ("1.5", "5", "30"):
+    for seconds in ("1.5", "5", "9"):
         ran = launch("report", str(native.pid), "--timeout", seconds, gdb=slow_gdb(tmp_path))
         assert ran.status == 3
         assert f"was not read within {seconds} s" in ran.stderr.splitlines()[-1]
@@ -528,7 +529,7 @@ def test_interrupts_during_attach_do_not_reach_the_process(tmp_path: Path) -> No
 def test_process_continues_after_gdb_ends_without_detaching(before: str, native: Sample, tmp_path: Path,
                                           monkeypatch: pytest.MonkeyPatch) -> None:
     """The signal with which GDB stopped the process must not stop it permanently."""
-    monkeypatch.setattr(snapshots, "_PATIENCE", 0.3)
+    monkeypatch.setattr(by_gdb, "_PATIENCE", 0.3)
     for seconds in (1.5, 5, 30):
         seen = take_snapshot(Target(pid=native.pid), Options(gdb=str(slow_gdb(tmp_path, before)), timeout=seconds))
         assert seen.status == 3

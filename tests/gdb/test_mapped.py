@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from gdbext.launcher.snapshots.snapshot import Options, Target, take_snapshot
+from gdbext.launcher.snapshots.options import Options, Target
+from gdbext.launcher.snapshots.snapshot import take_snapshot
 from tests.support import cores, gdb_session, samples
 from tests.support.samples import Sample
 

@@ -14,7 +14,8 @@ import pytest
 
 from gdbext.direct.one_snapshot import Request, answer_request
 from gdbext.inferior.proc.threads import read_tasks
-from gdbext.launcher.snapshots.snapshot import Options, Target, take_snapshot
+from gdbext.launcher.snapshots.options import Options, Target
+from gdbext.launcher.snapshots.snapshot import take_snapshot
 from tests.support import gdb_session
 from tests.support.documents import left_out, unexplained
 from tests.support.interpreters import CHECKOUT

@@ -20,7 +20,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from gdbext.launcher.snapshots.snapshot import SETTINGS
+from gdbext.launcher.snapshots.by_gdb import SETTINGS
 from tests.support import gdb_session
 from tests.support.fuzzing import FileSeed, Image, Seed, how_ended, last_written
 from tests.support.interpreters import CHECKOUT

@@ -9,9 +9,15 @@ import traceback
 
 import gdb
 
-from gdbext.debugger import one_snapshot
-from gdbext.debugger.one_snapshot import Request
+from gdbext.commands.answer import answer
+from gdbext.debugger.console import execute, quoted
+from gdbext.debugger.settings import Settings
+from gdbext.debugger.source import source_files
+from gdbext.debugger.target import GdbTarget
 from gdbext.errors import GdbextError
+from gdbext.inferior.budget import Budget
+from gdbext.render.style import PLAIN
+from gdbext.snapshot import take_snapshot
 from gdbext.threads import findings
 
 #: How long a core may be read, in seconds.
@@ -32,11 +38,14 @@ def main(wanted: int, made: int) -> None:
 
 
 def _made(executable: str, core: str) -> dict[str, object]:
-    request = Request(0, None, core, executable, [], False, "full", False, None, True, 0.0, 0.0, _SECONDS)
     try:
-        gdb.execute("core-file", to_string=True)
-        one_snapshot._load(request)
-        reply = one_snapshot._reply(request, *one_snapshot._take(request, _SECONDS))
+        for command in ("core-file", f"file {quoted(executable)}", f"core-file {core}"):
+            execute(command)
+        target = GdbTarget()
+        with Budget(_SECONDS) as budget:
+            snapshot = take_snapshot(target, True, budget)
+            report = snapshot.with_crash(snapshot.judged_report(lambda thread: True))
+        reply = answer(report, snapshot.incomplete, source_files(target, Settings()), PLAIN, False, "full")
         return {"answer": {**reply, "document": "".join(reply["document"])}}
     except (gdb.error, GdbextError) as error:
         return {"problem": str(error)}

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gdbext.launcher.snapshots import snapshot
+from gdbext.launcher.snapshots import by_gdb
 from gdbext.targets import symbols
 from tests.support import debian_packages, embedding, interpreters, locks, openmp, packages, samples
 from tests.support.samples import SOURCES, Sample
@@ -90,7 +90,7 @@ COMPARED_WHERE_THEY_START: dict[str, Start] = {
 def without_debug_files() -> Iterator[None]:
     """Without separate debug files, in which GDB finds other names of the same functions."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(snapshot, "SETTINGS", (*snapshot.SETTINGS, "set debug-file-directory /nonexistent"))
+        patch.setattr(by_gdb, "SETTINGS", (*by_gdb.SETTINGS, "set debug-file-directory /nonexistent"))
         patch.setattr(symbols, "DEBUG_FOLDER", "/nonexistent")
         yield
 

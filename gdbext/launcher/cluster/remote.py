@@ -24,7 +24,8 @@ from pathlib import Path
 from typing import Any
 
 from gdbext.launcher.output import write
-from gdbext.launcher.snapshots.snapshot import Options, Target, take_snapshot
+from gdbext.launcher.snapshots.options import Options, Target
+from gdbext.launcher.snapshots.snapshot import take_snapshot
 from gdbext.render.escape import json_line
 
 #: The imports of the functions that are sent.

@@ -33,8 +33,8 @@ from gdbext.launcher.cluster.remote import (
     process_listening,
     snapshot_there,
 )
+from gdbext.launcher.snapshots.options import Options, Target
 from gdbext.launcher.snapshots.programs import HOME
-from gdbext.launcher.snapshots.snapshot import Options, Target
 
 #: Seconds that a snapshot may take beyond its limit, for the start of Python and the end of GDB.
 _MARGIN = 20.0

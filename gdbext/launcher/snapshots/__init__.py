@@ -1,1 +1,1 @@
-"""A snapshot of one target by one GDB: what it needs, how it runs, and many of them at a time."""
+"""A snapshot of one target: what it needs, without GDB and by one, and many of them at a time."""

@@ -1,7 +1,8 @@
-"""Answers of the processes that take snapshots, as `commands.answer.write_answer` writes them."""
+"""What the processes that take snapshots write: lines of JSON."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 from typing import Any
 
@@ -10,22 +11,18 @@ _DOCUMENT = b'{"schema": '
 
 
 def parse_answer(data: bytes | bytearray) -> dict[str, Any]:
-    """The members of all lines; ``document`` is the line of the document, which is not parsed.
+    """The members of all lines that are objects; ``document`` is the line of the document, which is not parsed.
 
-    A line that is cut off, and all after it, are left out; so is a document without the line of its other members.
+    A line that is cut off is left out.
     """
     members: dict[str, Any] = {}
-    document = None
     start = 0
     while (end := data.find(b"\n", start)) >= 0:
         if data.startswith(_DOCUMENT, start):
-            document = bytes(memoryview(data)[start:end])  # of many MiB for thousands of threads
+            members["document"] = bytes(memoryview(data)[start:end])  # of many MiB for thousands of threads
         else:
-            try:
-                members.update(json.loads(data[start:end]))
-            except ValueError:
-                break
+            with contextlib.suppress(ValueError):
+                line = json.loads(data[start:end])
+                members.update(line if isinstance(line, dict) else {})
         start = end + 1
-    if document is not None and "outcome" in members:
-        members["document"] = document
     return members

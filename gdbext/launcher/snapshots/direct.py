@@ -57,7 +57,7 @@ def read_without_gdb(name: str, request: Mapping[str, Any], core: int | None, li
     made = parse_answer(data)
     if "problem" in made and "denied" not in made:
         raise Unreadable(made["problem"], made["hint"])
-    if made:
+    if "problem" in made or "outcome" in made:  # otherwise it was cut off
         with _lock:
             _lines.extend(made.pop("lines", ())[:_MOST_LINES - len(_lines)])
         return made

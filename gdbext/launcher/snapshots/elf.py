@@ -7,10 +7,10 @@ import os
 import stat
 from pathlib import Path
 
-import gdbext
 from gdbext.elf.headers import ET_DYN, ET_EXEC, SHT_NOBITS, file_machine, file_type, opened_file, read_sections
 from gdbext.elf.notes import find_build_id
 from gdbext.errors import CorruptStructure
+from gdbext.launcher.snapshots.programs import HOME
 from gdbext.launcher.status import Unreadable
 
 #: What to do about another processor.
@@ -54,7 +54,7 @@ def check_machine(start: bytes, what: str) -> None:
 
 def is_decoded(machine: str) -> bool:
     """Whether targets with a processor can be read, by its name as in `os.uname`."""
-    return Path(gdbext.__file__).with_name("arch").joinpath(machine, "system_calls.json").exists()
+    return Path(HOME, "gdbext", "arch").joinpath(machine, "system_calls.json").exists()
 
 
 def is_program(path: Path) -> bool:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-
-import gdbext
+from pathlib import Path
 
 #: The folder that contains the package.
-HOME = os.path.dirname(os.path.dirname(os.path.realpath(gdbext.__file__)))
+HOME = str(Path(__file__).resolve().parents[3])
 
 
 def environment(debuginfod: bool = False, language: bool = True) -> dict[str, str]:
@@ -21,3 +20,8 @@ def environment(debuginfod: bool = False, language: bool = True) -> dict[str, st
         kept.pop("DEBUGINFOD_URLS", None)  # asked by GDB 10 and 11, which have no setting for it
     # names of files must be UTF-8, too
     return {**kept, "LC_ALL": "C.UTF-8"} if language else kept
+
+
+def source_line() -> str:
+    """The GDB command that loads this copy of gdbext."""
+    return f"source {HOME}/gdbext/gdbext"

@@ -10,14 +10,14 @@ import subprocess
 
 from gdbext.launcher.cli import add_snapshot_options, parse_options
 from gdbext.launcher.output import say
+from gdbext.launcher.snapshots.by_gdb import opening
 from gdbext.launcher.snapshots.finding import find_gdb, probe
 from gdbext.launcher.snapshots.limit import Limit
-from gdbext.launcher.snapshots.programs import environment
-from gdbext.launcher.snapshots.rights import why_not_attached, why_not_traced
+from gdbext.launcher.snapshots.programs import environment, source_line
+from gdbext.launcher.snapshots.rights import why_not_attached
 from gdbext.launcher.snapshots.snapshot import prepared
 from gdbext.launcher.status import NO_GDB, Unreadable
 from gdbext.launcher.targets import add_target, parse_target
-from gdbext.launcher.verbs.install import source_line
 
 NAME = "attach"
 HELP = "GDB on a process or core, with gdbext in it"
@@ -59,12 +59,7 @@ def run(options: argparse.Namespace) -> int:
             argv += ["-iex", command]
         if not chosen.object_names:
             argv += ["-iex", "set gdbext object-names off"]
-        executable = preparation.executable
-        if target.pid is not None:
-            call = f"process({target.pid}, {executable!r}, {'; '.join(why_not_traced(target.pid))!r})"
-        else:
-            call = f"core({preparation.core!r}, {executable!r}, {target.name!r})"
-        argv += ["-ex", f"python import gdbext.debugger.attach; gdbext.debugger.attach.{call}"]
+        argv += ["-ex", opening(target, preparation)]
         for descriptor in preparation.descriptors:
             os.set_inheritable(descriptor, True)
         surroundings = environment(chosen.debuginfod, language=False)

@@ -39,7 +39,8 @@ from gdbext.launcher.cluster.survey import Surveyor, Unanswered, answer_of, surv
 from gdbext.launcher.output import say, write, write_file
 from gdbext.launcher.pager import write_report
 from gdbext.launcher.snapshots.classes import bad_document
-from gdbext.launcher.snapshots.snapshot import Options, Snapshot, Target
+from gdbext.launcher.snapshots.options import Options, Target
+from gdbext.launcher.snapshots.snapshot import Snapshot
 from gdbext.launcher.status import NO_ANSWER, Unreadable
 from gdbext.launcher.targets import pid
 from gdbext.render.escape import NOTHING, json_line, printable

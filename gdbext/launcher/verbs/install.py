@@ -12,7 +12,7 @@ from gdbext.errors import GdbextError
 from gdbext.launcher.cli import add_gdb
 from gdbext.launcher.output import write, write_line
 from gdbext.launcher.snapshots.finding import find_gdb, probe
-from gdbext.launcher.snapshots.programs import HOME
+from gdbext.launcher.snapshots.programs import HOME, source_line
 from gdbext.launcher.status import NOTHING_FOUND
 from gdbext.render.escape import as_text, printable
 
@@ -96,11 +96,6 @@ def _remove() -> None:
         write_line(f"Removed from {place}{'' if after else ', which had nothing else'}")
     if not found:
         write_line(f"Nothing to remove: {' and '.join(map(str, places))} do not load gdbext")
-
-
-def source_line() -> str:
-    """The command that loads this copy of gdbext."""
-    return f"source {HOME}/gdbext/gdbext"
 
 
 def loading_lines() -> str:

@@ -18,8 +18,8 @@ from gdbext.launcher.cli import (
 )
 from gdbext.launcher.output import say, write, write_file
 from gdbext.launcher.pager import write_report
+from gdbext.launcher.snapshots.options import Options, Target
 from gdbext.launcher.snapshots.progress import Progress
-from gdbext.launcher.snapshots.snapshot import Options, Target
 from gdbext.launcher.status import NoGdb, NoReport, worst
 from gdbext.launcher.targets import add_target, parse_targets
 from gdbext.narrate.words import problem_of

@@ -16,7 +16,7 @@ from gdbext.errors import GdbextError, UsageError
 from gdbext.inferior.proc.status import process_tree
 from gdbext.launcher.cli import duration
 from gdbext.launcher.output import say, write_to_stderr
-from gdbext.launcher.snapshots.snapshot import Options
+from gdbext.launcher.snapshots.options import Options
 from gdbext.launcher.watching.activity import Stillness, read_sample
 from gdbext.launcher.watching.tree_report import members, report_tree, send, write_page
 from gdbext.render.escape import as_text, concatenated, printable

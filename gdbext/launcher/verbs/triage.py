@@ -19,9 +19,10 @@ from gdbext.launcher.pager import write_report
 from gdbext.launcher.snapshots import classes
 from gdbext.launcher.snapshots.classes import Failure, Grouping, Signature, Triage
 from gdbext.launcher.snapshots.cores import is_core
+from gdbext.launcher.snapshots.options import Options, Target
 from gdbext.launcher.snapshots.pool import processors, run_all
 from gdbext.launcher.snapshots.progress import Progress
-from gdbext.launcher.snapshots.snapshot import Options, Snapshot, Target, end_running, take_snapshot
+from gdbext.launcher.snapshots.snapshot import Snapshot, end_running, take_snapshot
 from gdbext.launcher.status import NO_GDB, NoGdb, Unreadable
 from gdbext.render.escape import json_line, printable
 from gdbext.render.style import Style

@@ -23,7 +23,8 @@ from gdbext.launcher.cli import add_snapshot_options, duration, number, parse_op
 from gdbext.launcher.named_processes import find_processes
 from gdbext.launcher.output import say, write
 from gdbext.launcher.snapshots.classes import signature
-from gdbext.launcher.snapshots.snapshot import Options, Snapshot, Target, take_snapshot
+from gdbext.launcher.snapshots.options import Options, Target
+from gdbext.launcher.snapshots.snapshot import Snapshot, take_snapshot
 from gdbext.launcher.status import FOUND, NO_ANSWER, NO_GDB, OUTSIDE, NoGdb, Unreadable, worst
 from gdbext.launcher.watching.activity import Stillness, read_sample
 from gdbext.render.escape import as_text, concatenated, json_line, printable

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 from gdbext.errors import GdbextError
 from gdbext.launcher.output import write, write_to_stderr
-from gdbext.launcher.snapshots.snapshot import Options
+from gdbext.launcher.snapshots.options import Options
 from gdbext.launcher.watching.tree_report import members, report_tree, send, write_page
 from gdbext.render.escape import as_text, cleaned, concatenated, json_line, printable
 

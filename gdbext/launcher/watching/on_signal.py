@@ -10,7 +10,7 @@ from pathlib import Path
 
 from gdbext.errors import GdbextError
 from gdbext.launcher.output import say
-from gdbext.launcher.snapshots.snapshot import Options
+from gdbext.launcher.snapshots.options import Options
 from gdbext.launcher.watching.tree_report import report_tree, write_page
 from gdbext.render.output_file import write_private
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from gdbext.inferior.proc.status import process_tree, start_of
 from gdbext.launcher import children
 from gdbext.launcher.snapshots.classes import class_rows
-from gdbext.launcher.snapshots.snapshot import Options
+from gdbext.launcher.snapshots.options import Options
 from gdbext.record import record
 from gdbext.render.escape import Safe, printable
 from gdbext.render.output_file import write_private

@@ -14,8 +14,9 @@ import pytest
 from gdbext.launcher.snapshots import server
 from gdbext.launcher.snapshots.direct import read_without_gdb
 from gdbext.launcher.snapshots.limit import Limit
+from gdbext.launcher.snapshots.options import Options, Target
 from gdbext.launcher.snapshots.server import end_server
-from gdbext.launcher.snapshots.snapshot import Options, Target, end_running, take_snapshot
+from gdbext.launcher.snapshots.snapshot import end_running, take_snapshot
 from gdbext.launcher.status import NO_ANSWER, NO_GDB, Unreadable
 from tests.support import fake_core
 from tests.support.documents import left_out

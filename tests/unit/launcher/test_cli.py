@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from gdbext.launcher import api, cli
-from gdbext.launcher.snapshots.snapshot import Options, Snapshot, Target
+from gdbext.launcher.snapshots.options import Options, Target
+from gdbext.launcher.snapshots.snapshot import Snapshot
 from gdbext.launcher.status import NO_ANSWER, NO_GDB
 from gdbext.launcher.verbs import completion
 from gdbext.render.escape import NOTHING, Safe

@@ -24,8 +24,9 @@ from gdbext.elf.headers import Read, opened_file
 from gdbext.launcher.snapshots.cores import is_core, prepare_core
 from gdbext.launcher.snapshots.elf import build_id_of, is_debug_file
 from gdbext.launcher.snapshots.limit import Limit, TooSlow
+from gdbext.launcher.snapshots.options import Options, Target
 from gdbext.launcher.snapshots.preparation import Preparation
-from gdbext.launcher.snapshots.snapshot import Options, Target, take_snapshot
+from gdbext.launcher.snapshots.snapshot import take_snapshot
 from gdbext.launcher.status import Unreadable
 
 HEADER, PROGRAM = struct.Struct("<4sBBBB8xHHIQQQIHHHHHH"), struct.Struct("<IIQQQQQQ")

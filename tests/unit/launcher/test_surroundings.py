@@ -18,7 +18,7 @@ from gdbext.inferior.proc import status as status_module
 from gdbext.launcher import cli
 from gdbext.launcher.snapshots import containers, elf, finding, rights
 from gdbext.launcher.snapshots.finding import Gdb, find_gdb, probe
-from gdbext.launcher.snapshots.programs import HOME, environment
+from gdbext.launcher.snapshots.programs import HOME, environment, source_line
 from gdbext.launcher.status import NO_GDB, NoGdb, Unreadable
 from gdbext.launcher.verbs import doctor, install
 
@@ -305,8 +305,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 OTHER_COPY = install.loading_lines().replace(str(HOME), "/other/lib's")
 
 
-@pytest.mark.parametrize("earlier", [install.source_line() + "\n", install.source_line(), OTHER_COPY,
-                                     OTHER_COPY + "set height 0\n" + install.source_line(), OTHER_COPY * 3])
+@pytest.mark.parametrize("earlier", [source_line() + "\n", source_line(), OTHER_COPY,
+                                     OTHER_COPY + "set height 0\n" + source_line(), OTHER_COPY * 3])
 def test_install_replaces_earlier_lines_where_they_are(earlier: str, home: Path,
                                                        capsys: pytest.CaptureFixture[str]) -> None:
     file = home / ".gdbinit"
@@ -326,8 +326,8 @@ def test_remove_leaves_everything_else(home: Path, monkeypatch: pytest.MonkeyPat
                                        capsys: pytest.CaptureFixture[str]) -> None:
     """It needs no GDB. Lines of the user stay, also those that load another copy."""
     monkeypatch.setenv("GDBEXT_GDB", "/nonexistent")
-    kept = "set width 0\n# " + install.source_line() + "\nsource /other/gdbext/gdbext\n"
-    (home / ".gdbinit").write_text(install.source_line() + "\n" + kept + OTHER_COPY)
+    kept = "set width 0\n# " + source_line() + "\nsource /other/gdbext/gdbext\n"
+    (home / ".gdbinit").write_text(source_line() + "\n" + kept + OTHER_COPY)
     (home / "settings" / "gdb").mkdir(parents=True)
     (home / "settings" / "gdb" / "gdbinit").write_text(install.loading_lines())
     linked = home / "dotfiles"

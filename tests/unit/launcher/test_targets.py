@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from gdbext.launcher import api, cli, named_processes, targets
-from gdbext.launcher.snapshots.snapshot import Options, Snapshot, Target
+from gdbext.launcher.snapshots.options import Options, Target
+from gdbext.launcher.snapshots.snapshot import Snapshot
 from gdbext.launcher.status import FOUND, NO_ANSWER, NOTHING_FOUND
 from gdbext.render.escape import NOTHING, Safe
 

@@ -11,7 +11,7 @@ import pytest
 
 from gdbext.errors import GdbextError
 from gdbext.launcher import cli
-from gdbext.launcher.snapshots.snapshot import Options, Target
+from gdbext.launcher.snapshots.options import Options, Target
 from gdbext.launcher.status import Unreadable
 from gdbext.launcher.verbs import dask
 from gdbext.schema.write import document

@@ -22,7 +22,8 @@ import pytest
 
 from gdbext.launcher import cli
 from gdbext.launcher.snapshots.cores import is_core
-from gdbext.launcher.snapshots.snapshot import Options, Snapshot, Target
+from gdbext.launcher.snapshots.options import Options, Target
+from gdbext.launcher.snapshots.snapshot import Snapshot
 from gdbext.launcher.status import NO_GDB, Unreadable
 from gdbext.launcher.verbs import dask, triage
 from gdbext.render.escape import NOTHING, Safe
