@@ -10,7 +10,7 @@ from gdbext.holders.inferred import HolderFinder
 from gdbext.holders.python_frames import PythonFrames
 from gdbext.holders.suspended import SuspendedFrames
 from gdbext.libraries import LIBRARIES
-from gdbext.locks.library_parts import FunctionCall, LibraryHolders, load_holders
+from gdbext.locks.library_parts import FunctionCall, LibraryHolders, holders_of
 from gdbext.locks.python_reader import Reader
 from gdbext.locks.scene import Scene
 from gdbext.locks.seen import SeenLock, SeenWait
@@ -54,7 +54,7 @@ class HolderContext:
         """What finds the holders of the libraries' locks, by kind; of the locks that threads wait for."""
         kinds = {lock.kind for lock in self.waited.values()}
         return {kind: found for library in LIBRARIES if not kinds.isdisjoint(library.finds_holders)
-                for found in [load_holders(library, self)] for kind in library.finds_holders}
+                for found in [holders_of(library)(self)] for kind in library.finds_holders}
 
 
 def holder_context(context: Context, gone: GoneOwners, locks: Collection[SeenLock],

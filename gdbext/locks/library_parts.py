@@ -1,6 +1,6 @@
 """What the modules of a library in `gdbext.libraries` provide, and what they are given.
 
-`load_waits` and `load_holders` load them when the process may have the library: they take as long to load as a small
+`waits_of` and `holders_of` load them when the process may have the library: they take as long to load as a small
 snapshot.
 """
 
@@ -91,13 +91,13 @@ class LibraryHolders(ABC):
         """The lock with its holders, or with the reason why none is known; None if another way may find them."""
 
 
-def load_waits(library: Library, scene: Scene) -> LibraryWaits:
-    """What threads wait for in a library."""
-    waits: type[LibraryWaits] = import_module(f"gdbext.libraries.{library.folder}.waits").WAITS
-    return waits(scene)
+def waits_of(library: Library) -> type[LibraryWaits]:
+    """What recognises the waits in a library."""
+    found: type[LibraryWaits] = import_module(f"gdbext.libraries.{library.folder}.waits").WAITS
+    return found
 
 
-def load_holders(library: Library, holding: Holding) -> LibraryHolders:
+def holders_of(library: Library) -> type[LibraryHolders]:
     """What finds the holders of a library's locks."""
-    holders: type[LibraryHolders] = import_module(f"gdbext.libraries.{library.folder}.holders").HOLDERS
-    return holders(holding)
+    found: type[LibraryHolders] = import_module(f"gdbext.libraries.{library.folder}.holders").HOLDERS
+    return found

@@ -7,7 +7,7 @@ from functools import cached_property
 from gdbext.glibc.version import CLibrary
 from gdbext.inferior.protocol import Target
 from gdbext.libraries import LIBRARIES
-from gdbext.locks.library_parts import LibraryWaits, load_waits
+from gdbext.locks.library_parts import LibraryWaits, waits_of
 from gdbext.locks.scene import Scene
 from gdbext.locks.seen import SeenLock
 from gdbext.record import record
@@ -20,6 +20,11 @@ from gdbext.waits import lock_kinds
 from gdbext.waits.blocked import Blocked
 from gdbext.waits.parked import ParkedWaits, read_parked
 from gdbext.waits.python_locks import PythonLocks
+
+# what almost every snapshot needs is loaded now, not while a process is stopped
+for _library in LIBRARIES:
+    if _library.files is None:
+        waits_of(_library)
 
 
 @record
@@ -42,7 +47,7 @@ class Context(Scene):
     def libraries(self) -> tuple[LibraryWaits, ...]:
         """What threads wait for in the libraries that the process may have."""
         files = {module.name for module in self.code.modules}
-        return tuple([load_waits(library, self) for library in LIBRARIES if library.may_be_in(files)])
+        return tuple([waits_of(library)(self) for library in LIBRARIES if library.may_be_in(files)])
 
 
 def read_context(target: Target, code: Code, library: CLibrary, threads: Threads, sites: Sites, python: PythonSide,

@@ -16,7 +16,7 @@ import pytest
 import gdbext
 from gdbext.libraries import _FOLDERS, LIBRARIES
 from gdbext.library import Library
-from gdbext.locks.library_parts import LibraryWaits, load_waits
+from gdbext.locks.library_parts import LibraryWaits, waits_of
 from gdbext.model.kinds import KINDS, kind_of
 from tests.support.contexts import context_of
 from tests.support.fake_target import FakeTarget
@@ -58,7 +58,7 @@ def test_modules_of_a_library_provide_what_it_says(library: Library) -> None:
         assert import_module(f"gdbext.libraries.{library.folder}.pairs").PAIRS.keys() == {*library.proven}
     assert {*library.finds_holders, *library.proven} <= library.kinds.keys()
     assert {*library.idle} <= library.words.keys()
-    assert isinstance(load_waits(library, context_of(FakeTarget())), LibraryWaits)
+    assert isinstance(waits_of(library)(context_of(FakeTarget())), LibraryWaits)
 
 
 def test_folders_are_those_of_the_list() -> None:
@@ -117,7 +117,7 @@ import sys
 sys.path[:0] = sys.argv[1:3]
 import gdbext
 from gdbext.libraries import LIBRARIES
-from gdbext.locks.library_parts import load_waits
+from gdbext.locks.library_parts import waits_of
 from gdbext.model.kinds import all_kinds, kind_of
 from gdbext.narrate.reasons import explain
 from gdbext.model.reasons import because
@@ -136,7 +136,7 @@ assert [deadlock.threads for deadlock in report.deadlocks] == [(1, 2)]
 lock, = (lock for lock in report.locks if lock.kind == "futex")
 assert "records no owner" in explain(lock.why)
 for library in LIBRARIES:
-    load_waits(library, context_of(target))
+    waits_of(library)(context_of(target))
 print(*[library.folder for library in LIBRARIES], *all_kinds())
 """
 
