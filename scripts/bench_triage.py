@@ -3,9 +3,8 @@
 The cores are copies of a few that the kernel makes of programs of tests/samples: a deadlock of the GIL and a lock, a
 crash in a library that Python calls, two mutexes without Python. By hand means one `gdb -batch` for each core with its
 executable named, which prints the same answers as JSON, two at a time; there is nothing that groups them. `triage` runs
-with GDB (--gdb), without it (--no-gdb), and with GDB only where it adds something (no option). The ways take turns, so
-that whatever else the machine does meets all. With --hangs there are no crashes, which GDB always reads. Everything is
-in a temporary folder.
+with GDB (--gdb) and without it. The ways take turns, so that whatever else the machine does meets all. With --hangs
+there are no crashes. Everything is in a temporary folder.
 """
 
 from __future__ import annotations
@@ -110,7 +109,7 @@ def main() -> None:
         more = ["--json", "--jobs", str(options.jobs)]
         argv = [*begins, str(home / "cores"), *more]
         ways = {"triage --gdb": [*begins, str(home / "sample"), *more, "--gdb", options.gdb],
-                "triage --no-gdb": [*argv, "--no-gdb"], "triage": argv}
+                "triage": argv}
         times = options.cores / len(sample)
         hand: list[tuple[float, float, float]] = []
         found: dict[str, list[tuple[float, float, float]]] = {"by hand": hand, **{way: [] for way in ways}}

@@ -12,7 +12,6 @@ GDB writes lines of JSON: the document, and for a process those of `debugger.att
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import json
 import os
 import re
@@ -161,8 +160,8 @@ class _Run:
                     # a GDB that is attaching does not notice SIGTERM
                     attaches = b'"attaching"' in self._output[:_FIRST_LINES] and not self._has_attached
                     _end(process, 0.0 if attaches or self._target.pid is None else _PATIENCE)
-                    with process.stdout:
-                        self._output += process.stdout.read()
+                    with process.stdout as pipe:
+                        self._read_rest(pipe.fileno())
                     self._resume(process.returncode, halted)
             self._said = os.pread(errors.fileno(), _SAID, max(os.fstat(errors.fileno()).st_size - _SAID, 0)).decode(
                 "utf-8", "replace")
@@ -194,6 +193,13 @@ class _Run:
         finally:
             with _running_lock:
                 _running.discard(process)
+
+    def _read_rest(self, pipe: int) -> None:
+        """Read what GDB has written, without waiting for processes that it may have started."""
+        os.set_blocking(pipe, False)
+        with contextlib.suppress(BlockingIOError):
+            while piece := os.read(pipe, _PIECE):
+                self._output += piece
 
     def _resume(self, status: int, halted: bool) -> None:
         """Make sure that the process runs as before."""
@@ -268,7 +274,8 @@ class _Run:
                 return Unreadable(*why_not_traced(pid))
         if complaint is not None:
             return Unreadable(str(complaint), complaint.hint)
-        probe(gdb).check()  # most likely GDB has no Python
+        if not attaches:
+            probe(gdb).check()  # most likely GDB has no Python
         last = last_line(self._said)
         return Unreadable(f"GDB ended without an answer{': ' if last else ''}{last}",
                           memory_hint() or "`gdbext doctor` checks this GDB")
@@ -276,6 +283,8 @@ class _Run:
 
 def _ended_with(parent: int) -> Callable[[], None]:
     """A function for a new process, which then gets SIGTERM when its parent ends."""
+    import ctypes  # few reports call it
+
     prctl = ctypes.CDLL(None).prctl
 
     def prepare() -> None:

@@ -62,11 +62,6 @@ class Gdb:
                         f"{'.'.join(map(str, OLDEST_PYTHON))} or later is needed", _INSTALL)
 
 
-def names_gdb(named: str | None) -> bool:
-    """Whether the command line or ``$GDBEXT_GDB`` names the GDB to use."""
-    return bool(named or os.environ.get("GDBEXT_GDB"))
-
-
 def find_gdb(named: str | None = None) -> str:
     """Find the GDB to use: the one named, that of ``$GDBEXT_GDB``, the first `gdb` on ``$PATH``, or that of the extra.
 
@@ -78,7 +73,7 @@ def find_gdb(named: str | None = None) -> str:
     found = shutil.which(os.path.expanduser(wanted))
     if found is not None:
         return os.path.abspath(found)
-    if names_gdb(named):
+    if named or os.environ.get("GDBEXT_GDB"):
         by = "--gdb" if named else "$GDBEXT_GDB"
         raise NoGdb(f"{by} names {printable(wanted)}, which is not a program", _INSTALL)
     found = shutil.which("gdb", path=os.path.dirname(sys.executable or ""))
