@@ -87,7 +87,7 @@ def read_unmoved(pid: int, may_stop: bool = True, object_names: bool = True, sec
         pages |= target.pages if pages or _take_part(report, changes.ran) else changes.pages
         del snapshot, report
         gc.collect()  # what a snapshot consists of refers to each other
-    hint = "let GDB stop it: leave out --no-gdb" if may_stop else "let threads be stopped: leave out --no-stop"
+    hint = "let GDB stop it: --gdb gdb" if may_stop else "let threads be stopped: leave out --no-stop"
     raise GdbextError(f"process {pid} changes faster than it can be read without GDB", hint)
 
 
