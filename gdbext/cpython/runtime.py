@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from gdbext import arch
@@ -33,6 +33,9 @@ _RODATA_LIMIT = 32 << 20
 _NAME_VERSION = re.compile(r"^(?:lib)?python(3\.\d+)")
 # a linker may merge the text of PY_VERSION into the tail of a longer one
 _FULL_VERSION = re.compile(rb"(?<![\d.])(3\.\d{1,2}\.\d{1,2})(?:(?:a|b|rc)\d+)?\+?\0")
+
+#: ``PyThreadState.eval_breaker`` (CPython 3.13 Include/internal/pycore_ceval.h, _PY_EVAL_PLEASE_STOP_BIT).
+_PLEASE_STOP = 1 << 5
 
 #: ``PyThreadState.state`` since CPython 3.13 (Include/internal/pycore_pystate.h).
 THREAD_STATES: Mapping[int, PythonState] = {0: "detached", 1: "attached", 2: "suspended"}
@@ -405,3 +408,11 @@ def thread_names(objects: Objects, interpreter: int) -> dict[int, str]:
         except GdbextError:
             continue
     return names
+
+
+def not_stopped(stop: StopState, tstates: Iterable[ThreadState]) -> list[ThreadState]:
+    """The attached threads that were asked to stop and have not stopped yet."""
+    if not stop.requested or stop.stopped:
+        return []
+    return [tstate for tstate in tstates if tstate.state == "attached" and tstate.address != stop.requester
+            and (tstate.eval_breaker is None or tstate.eval_breaker & _PLEASE_STOP)]

@@ -3,24 +3,15 @@
 A stopped thread waits at the ``state`` of its thread state. The requester waits at ``stop_event``, a millisecond at a
 time, until all attached threads have stopped.
 
-Sources: CPython 3.13 Include/internal/pycore_interp.h (struct _stoptheworld_state), Python/pystate.c (stop_the_world),
-Include/internal/pycore_ceval.h (_PY_EVAL_PLEASE_STOP_BIT).
+Sources: CPython 3.13 Include/internal/pycore_interp.h (struct _stoptheworld_state), Python/pystate.c (stop_the_world).
 """
 
 from __future__ import annotations
-
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from gdbext.errors import if_unreadable
 from gdbext.inferior.protocol import Memory
 from gdbext.layout.table import Layouts
 from gdbext.record import record
-
-if TYPE_CHECKING:
-    from gdbext.cpython.runtime import ThreadState
-
-_PLEASE_STOP = 1 << 5
 
 
 @record
@@ -63,11 +54,3 @@ def runtimes_stop(memory: Memory, layouts: Layouts, runtime: int) -> StopState |
     if layouts.build != "free-threaded" or not layouts.has("_PyRuntimeState", "stoptheworld"):
         return None
     return read_stop_state(memory, layouts, runtime + layouts["_PyRuntimeState"].offset("stoptheworld"))
-
-
-def not_stopped(stop: StopState, tstates: Iterable[ThreadState]) -> list[ThreadState]:
-    """The attached threads that were asked to stop and have not stopped yet."""
-    if not stop.requested or stop.stopped:
-        return []
-    return [tstate for tstate in tstates if tstate.state == "attached" and tstate.address != stop.requester
-            and (tstate.eval_breaker is None or tstate.eval_breaker & _PLEASE_STOP)]

@@ -6,21 +6,32 @@ package. Thread references are GDB thread numbers, addresses and LWP ids are int
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import field
-from typing import Final, Literal, NamedTuple, Union
+from typing import Final, Literal
 
+from gdbext.model.crash import Crash as Crash
+from gdbext.model.crash import Fault as Fault
+from gdbext.model.crash import Finding as Finding
+from gdbext.model.crash import Operand as Operand
+from gdbext.model.crash import Recursion as Recursion
+from gdbext.model.crash import Suspect as Suspect
+from gdbext.model.evidence import DERIVED as DERIVED
+from gdbext.model.evidence import EVIDENCE as EVIDENCE
+from gdbext.model.evidence import INFERRED as INFERRED
+from gdbext.model.evidence import RECORDED as RECORDED
+from gdbext.model.evidence import Evidence as Evidence
+from gdbext.model.evidence import weakest as weakest
+from gdbext.model.frames import Columns as Columns
+from gdbext.model.frames import Frame as Frame
+from gdbext.model.frames import InlinedCall as InlinedCall
+from gdbext.model.frames import Local as Local
+from gdbext.model.frames import MixedStack as MixedStack
+from gdbext.model.frames import NativeFrame as NativeFrame
+from gdbext.model.frames import Part as Part
+from gdbext.model.frames import PyFrame as PyFrame
 from gdbext.model.kinds import LockKind, kind_of
 from gdbext.model.reasons import Reason
 from gdbext.model.verdict import Verdict
 from gdbext.record import record
-
-#: How a statement is known; see docs/glossary.md. Ordered from strongest to weakest.
-Evidence = Literal["recorded", "derived", "inferred"]
-RECORDED: Final = "recorded"
-DERIVED: Final = "derived"
-INFERRED: Final = "inferred"
-EVIDENCE: tuple[Evidence, ...] = (RECORDED, DERIVED, INFERRED)
 
 #: How a lock is held or waited for.
 Mode = Literal["exclusive", "shared"]
@@ -46,11 +57,6 @@ WORLD_TO_STOP = "for the world to stop"
 RESULT_STATES = frozenset(("result is pending", "not all tasks are done", "queue is full"))
 
 
-def weakest(evidence: list[Evidence]) -> Evidence:
-    """The weakest of several kinds of evidence; `RECORDED` for none."""
-    return max(evidence, key=EVIDENCE.index, default=RECORDED)
-
-
 @record
 class Problem:
     """Something that is not known: where, the kind of problem, and why."""
@@ -58,97 +64,6 @@ class Problem:
     where: str
     what: ProblemKind
     why: Reason
-
-
-class Columns(NamedTuple):
-    """Which part of its line a frame runs: from byte `start` of that line to before byte `end` of line `end_line`.
-
-    Bytes of UTF-8, counted from 0, as CPython 3.11 and later record them; characters are known only with the source.
-    """
-
-    start: int
-    end: int
-    end_line: int
-
-
-@record
-class PyFrame:
-    """One Python frame. `columns` is None where they are not recorded.
-
-    `kind` is ``generator``, ``coroutine`` or ``async generator``, None for an ordinary function.
-    """
-
-    function: str
-    qualified_name: str
-    file: str
-    line: int | None
-    columns: Columns | None = None
-    kind: str | None = None
-
-
-@record
-class InlinedCall:
-    """A function that the compiler inlined, and the place in its source; `file` and `line` are None if not recorded."""
-
-    function: str
-    file: str | None = None
-    line: int | None = None
-
-
-@record
-class NativeFrame:
-    """One frame of machine code. `function` is None where no symbol covers the program counter.
-
-    `inlined` are the inlined functions at the program counter, innermost first: each was called by the next one,
-    and the last one by `function`, in `line`.
-    """
-
-    function: str | None
-    module: str | None
-    pc: int
-    file: str | None = None
-    line: int | None = None
-    inlined: tuple[InlinedCall, ...] = ()
-
-
-Frame = Union[PyFrame, NativeFrame]
-
-
-@record
-class Local:
-    """A variable of a frame: its name, its type's, and its value as text."""
-
-    name: str
-    type: str
-    value: str
-
-
-@record
-class Part:
-    """A part of a presented stack: a frame with its `note`, or with a `text`, several frames that the text stands for.
-
-    `name` is the function's name in its own language, for a single frame whose symbol does not contain it.
-    """
-
-    frames: tuple[Frame, ...]
-    text: str | None = None
-    note: str | None = None
-    name: str | None = None
-
-
-@record
-class MixedStack:
-    """`frames` are innermost first, and each is in one of `parts`; `variables` are those of frames, by index.
-
-    `unmerged` says why Python and native frames could not be merged; None if they are. `left_out` counts
-    further frames that a document did not list.
-    """
-
-    frames: tuple[Frame, ...] = ()
-    parts: tuple[Part, ...] = ()
-    unmerged: Reason | None = None
-    variables: Mapping[int, tuple[Local, ...]] = field(default_factory=dict)
-    left_out: int = 0
 
 
 @record
@@ -558,9 +473,3 @@ class Report:
 
 
 # at the end, because it imports from here
-from gdbext.model.crash import Crash as Crash  # noqa: E402
-from gdbext.model.crash import Fault as Fault  # noqa: E402
-from gdbext.model.crash import Finding as Finding  # noqa: E402
-from gdbext.model.crash import Operand as Operand  # noqa: E402
-from gdbext.model.crash import Recursion as Recursion  # noqa: E402
-from gdbext.model.crash import Suspect as Suspect  # noqa: E402

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import field
 
-from gdbext.model import RECORDED, Evidence, MixedStack
+from gdbext.model.evidence import RECORDED, Evidence
+from gdbext.model.frames import MixedStack
 from gdbext.model.reasons import Reason
 from gdbext.record import record
 

@@ -17,9 +17,9 @@ from gdbext.cpython.runtime import (
     ThreadState,
     find_runtimes,
     iter_interpreters,
+    not_stopped,
     thread_names,
 )
-from gdbext.cpython.stop_the_world import not_stopped
 from gdbext.cpython.tasks import AsyncioReader, uses_asyncio, with_asyncio_offsets
 from gdbext.elf.dynamic import find_dynamic_symbol
 from gdbext.errors import GdbextError, RuntimeNotFound, if_unreadable

@@ -12,8 +12,8 @@ from functools import cached_property
 
 from gdbext.cpython.critical_sections import has_critical_sections, iter_sections, object_with
 from gdbext.cpython.parking_lot import Parked, parked_on
-from gdbext.cpython.runtime import ThreadState
-from gdbext.cpython.stop_the_world import StopState, not_stopped
+from gdbext.cpython.runtime import ThreadState, not_stopped
+from gdbext.cpython.stop_the_world import StopState
 from gdbext.errors import GdbextError
 from gdbext.inferior.protocol import Memory
 from gdbext.locks.seen import MENTIONS, SeenLock, held_by

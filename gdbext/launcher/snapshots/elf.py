@@ -54,7 +54,7 @@ def check_machine(start: bytes, what: str) -> None:
 
 def is_decoded(machine: str) -> bool:
     """Whether targets with a processor can be read, by its name as in `os.uname`."""
-    return Path(HOME, "gdbext", "arch").joinpath(machine, "system_calls.json").exists()
+    return Path(HOME, "gdbext", "arch", machine, "system_calls.json").exists()
 
 
 def is_program(path: Path) -> bool:

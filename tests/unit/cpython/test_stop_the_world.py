@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from gdbext.cpython.runtime import ThreadState
-from gdbext.cpython.stop_the_world import StopState, interpreters_stop, not_stopped, runtimes_stop
+from gdbext.cpython.runtime import ThreadState, not_stopped
+from gdbext.cpython.stop_the_world import StopState, interpreters_stop, runtimes_stop
 from gdbext.inferior.protocol import Memory
 from gdbext.layout.table import Layouts
 from gdbext.model import PythonState
