@@ -143,9 +143,9 @@ NOT_COMPARED = {
     **dict.fromkeys(("cluster.py", "processes.py"), "several processes, whose reports the launcher makes one by one"),
     **dict.fromkeys(("hangs.py", "hung_tests.py"), "started by a verb of the launcher or by pytest"),
     "jit_list.c": "GDB cannot attach to it",
-    "hot.py": "JIT code of Python has no frame descriptions, so GDB makes the report",
+    "hot.py": "JIT code of Python has no frame descriptions, so only GDB unwinds it",
     **dict.fromkeys(("messages.c", "messages.cc", "messages.rs"), "the test calls decoders, and makes no report"),
-    **dict.fromkeys(("moved_library.c", "placed.c"), "files are missing or moved, and GDB finds them in other ways"),
+    "placed.c": "files are missing or moved, and GDB finds them in other ways",
     "vfork.c": "GDB cannot stop a thread that waits in vfork",
     "twice.py": "the example of a page, which is made with GDB",
 }
