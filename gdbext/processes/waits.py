@@ -90,7 +90,7 @@ def watch_once(reports: Mapping[int, Report | None], sample: Sample, seconds: fl
 
 
 def find_waits(reports: Mapping[int, Report | None], sample: Sample) -> dict[Node, Wait]:
-    """What the threads wait for, as far as that is known, by the report of each process and one sample of all."""
+    """The known waits of the threads, by the report of each process and one sample of all."""
     finder = _Waits(reports, sample)
     found = {Node(pid, thread.number): finder.find(pid, thread)
              for pid, report in reports.items() if report is not None for thread in report.threads}

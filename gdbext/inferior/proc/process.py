@@ -105,7 +105,7 @@ class Proc:
 
     @remembered
     def children(self) -> Sequence[int]:
-        """The child processes, by the debugger's numbers, as far as there is time to find them."""
+        """The child processes, by the debugger's numbers; some may be missing if there are many processes."""
         found, end = [], time.monotonic() + self._seconds
         for pid in nearest(self.pid, self._root)[:MOST_PROCESSES]:
             if time.monotonic() > end:

@@ -42,8 +42,8 @@ _MAPPED = "0000000000000000FFFF0000"
 class Socket:
     """A socket in the process's network namespace; the address of a local socket is a path, None if it has no name.
 
-    `queued` is true for the listener's end of a connection that is not yet accepted. Any process may send to a socket
-    that is no `stream`.
+    `queued` is true for the listener's end of a connection that is not yet accepted. A `stream` has one other end; to
+    other sockets any process may send.
     """
 
     protocol: str
