@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Sequence
 
@@ -13,13 +12,13 @@ from gdbext.debugger.console import execute, interrupts_blocked
 from gdbext.debugger.settings import settings
 from gdbext.debugger.target import GdbTarget, session
 from gdbext.errors import GdbextError, UsageError
+from gdbext.inferior.proc.status import status_fields
 from gdbext.model import Report
 from gdbext.snapshot import take_snapshot
 from gdbext.verdict.confirm import sleepers, what_stayed
 
 #: The time in which a process that runs again returns to the system calls that the stop interrupted, in seconds.
 _SETTLING = 0.1
-_SWITCHES = re.compile(rb"^(?:non)?voluntary_ctxt_switches:\s*(\d+)", re.MULTILINE)
 
 
 def take_two_snapshots(seconds: float) -> tuple[Report, float]:
@@ -87,10 +86,7 @@ def _without_notification() -> str:
     return "with suppress-cli-notifications on -- "
 
 
-def _switches(pid: int, lwp: int) -> Sequence[bytes] | None:
+def _switches(pid: int, lwp: int) -> Sequence[str] | None:
     """Read how often the kernel has switched to and from a thread; None if the thread has ended."""
-    try:
-        with open(f"/proc/{pid}/task/{lwp}/status", "rb") as file:
-            return _SWITCHES.findall(file.read(1 << 16))
-    except OSError:
-        return None
+    fields = status_fields(f"{pid}/task/{lwp}")
+    return [value for name, value in fields.items() if name.endswith("voluntary_ctxt_switches")] or None

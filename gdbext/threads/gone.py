@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from gdbext.errors import GdbextError
 from gdbext.glibc.pthread import Descriptor, descriptor_state
-from gdbext.inferior.proc.status import PF_FORKNOEXEC
+from gdbext.inferior.proc.status import PF_FORKNOEXEC, parse_stat
 from gdbext.inferior.protocol import Target
 from gdbext.layout.table import Layouts
 from gdbext.model import DERIVED, INFERRED, RECORDED, Evidence
@@ -113,8 +113,8 @@ class GoneOwners:
 
     def _stat(self, number: int, field: int) -> int | None:
         text = self._target.read_host_file(f"/proc/{number}/stat", 4096) or b""
-        try:  # the name in parentheses may contain any character
-            return int(text.rpartition(b")")[2].split()[field])
+        try:
+            return int(parse_stat(text)[1][field])
         except (ValueError, IndexError):
             return None
 

@@ -1,0 +1,18 @@
+"""The table of mounts, from a fake directory tree."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from gdbext.inferior.proc.mounts import Mount, iter_mounts
+from tests.support.fake_proc import FakeProc
+
+
+def test_mounts_have_devices_folders_and_options(tmp_path: Path) -> None:
+    fake = FakeProc(tmp_path)
+    fake.write("7/mountinfo", "22 1 254:16 /srv /a\\040b rw,nosuid shared:1 master:2 - ext4 /dev/vda rw,data=ordered\n"
+                              "23 1 0:5 / /proc rw - proc proc rw\n24 1 x:5 / /bad rw - proc proc rw\n25 1 0:5 / /cut")
+    assert list(iter_mounts(7, str(tmp_path))) == [
+        Mount(22, "fe:10", "/srv", "/a b", "ext4", ("rw", "data=ordered")),
+        Mount(23, "00:05", "/", "/proc", "proc", ("rw",))]
+    assert list(iter_mounts(8, str(tmp_path))) == []
