@@ -83,7 +83,7 @@ class Library:
     code may be in any file. `words` has the sentence for each reason code of the library, `terms` what sentences call
     its locks and places.
 
-    Further modules in the folder are loaded when a report needs them: ``waits`` says what threads wait for.
+    Further modules in the folder are loaded when a snapshot needs them: ``waits`` says what threads wait for.
     """
 
     folder: str
@@ -105,7 +105,7 @@ class Library:
         return self.files is not None and re.match(self.files, file) is not None
 
     def modules(self) -> list[str]:
-        """The further modules of the library."""
+        """The further modules of the library; see `gdbext.locks.library_parts`."""
         parts = ["waits", *(["holders"] if self.finds_holders else []), *(["pairs"] if self.proven else [])]
         return [f"gdbext.libraries.{self.folder}.{part}" for part in parts]
 

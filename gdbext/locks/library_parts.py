@@ -7,7 +7,7 @@ snapshot.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from importlib import import_module
 from typing import Protocol
 
@@ -67,10 +67,6 @@ class Holding(Protocol):
     @property
     def scene(self) -> Scene:
         """The threads."""
-
-    @property
-    def waited(self) -> Mapping[int, SeenLock]:
-        """The locks that threads wait for, by the thread's number."""
 
     def python_stacks(self, number: int) -> Iterable[tuple[Reader, Iterable[RawFrame]]]:
         """The Python frames of a thread in each of its interpreters."""
