@@ -50,6 +50,7 @@ from gdbext.threads.python_side import PythonSide, TargetWithTypes, read_python_
 from gdbext.threads.restarted import find_restarted_waits
 from gdbext.threads.site import Sites
 from gdbext.threads.threads import SeenThread, read_threads
+from gdbext.verdict.ended_by import find_enders
 from gdbext.verdict.standstill import prove_standstill
 from gdbext.verdict.task_cycles import find_greenlet_cycles, find_task_cycles
 from gdbext.verdict.wait_for import find_deadlocks
@@ -58,6 +59,7 @@ from gdbext.waits.context import Context, read_context
 from gdbext.waits.descriptors import MANY
 from gdbext.waits.doubts import Doubts
 from gdbext.waits.lock_kinds import member_of_lock, recognise_address, size_of_lock
+from gdbext.waits.polling import find_polling
 from gdbext.waits.recognisers import find_waits
 
 
@@ -330,6 +332,16 @@ class Snapshot:
         return tuple(deadlock for deadlock in deadlocks if deadlock.evidence in (RECORDED, DERIVED)
                      and not deadlock.standstill and not deadlock.owner_gone)
 
+    @functools.cached_property
+    def _since(self) -> Mapping[int, float]:
+        """How long ago threads ran; of many threads, of those that wait for locks or hold them."""
+        sleepers = [seen for seen in self._threads if seen.call is not None and seen.call.blocked]
+        order = sorted(sleepers, key=lambda seen: (
+            seen.number not in self._found.holds, (wait := self._waits.get(seen.number)) is None or wait.lock is None))
+        no_times: Mapping[int, float] = {}
+        return self._findings.guard(
+            "times", lambda: self._target.seconds_since_run([seen.ref for seen in order]), no_times, doubt=False)
+
     def _thread(self, seen: SeenThread) -> Thread:
         number, call = seen.number, seen.call
         wait, python = self._waits.get(number), self._python.thread(number)
@@ -338,14 +350,19 @@ class Snapshot:
         syscall = None
         if seen.unavailable is None and (wait is None or wait.is_known):
             # between two timed waits for the GIL a thread is blocked too
-            waits = lock is not None and not kind_of(lock.kind).spins
-            status = "blocked" if waits or (call and call.blocked) else "running"
+            sleeps = lock is not None and not kind_of(lock.kind).spins
+            status = "blocked" if sleeps or (call and call.blocked) else "running"
         if call is not None and status != "running":
             syscall = call.name or (wait.syscall if wait is not None and wait.text is not None else
                                     "futex" if lock is not None else None)
+        waits = Wait(lock.id, wait.mode, wait.timed, wait.evidence, wait.why) if wait and lock else None
+        blocked_on = wait.text if wait is not None else None
         return Thread(number, seen.ref.lwp, seen.tid, seen.ref.name, python.name,
                       python.tstate.address if python.tstate is not None else None, self._python.state(seen), status,
                       syscall, tuple(self._found.holds.get(number, ())),
-                      Wait(lock.id, wait.mode, wait.timed, wait.evidence, wait.why) if wait and lock else None,
-                      blocked_on=wait.text if wait is not None else None,
-                      critical_sections=self._context.parked.sections(number))
+                      waits, blocked_on=blocked_on, critical_sections=self._context.parked.sections(number),
+                      ended_by=find_enders(waits, self._found.locks[lock.id] if lock is not None else None, blocked_on,
+                                           wait.seconds if wait is not None else None),
+                      since=self._since.get(number) if status == "blocked" else None,
+                      polling=None if wait is None else self._findings.guard(
+                          "loops", lambda: find_polling(seen, wait, self._context), None, doubt=False))

@@ -11,13 +11,11 @@ from collections.abc import Collection, Iterator, Mapping
 from functools import cached_property
 from typing import Literal, NamedTuple, Optional
 
-from gdbext.cpython.bytecode import Bytecode, with_blocks, with_table
+from gdbext.cpython.bytecode import Bytecode
 from gdbext.cpython.frames import FrameReader
 from gdbext.cpython.lock_calls import LOCK_NAMES, LockCall, LockCalls, Names, Place, find_lock_calls
-from gdbext.cpython.objects import Objects
+from gdbext.cpython.loops import Functions
 from gdbext.errors import GdbextError
-from gdbext.layout.opcodes import opcodes_of
-from gdbext.layout.table import Layouts
 from gdbext.remembered import remembered
 from gdbext.worklist import Fixpoint, walk
 
@@ -245,27 +243,23 @@ def _both(one: _State, other: _State) -> _State:
 class LockFlows:
     """Analyses functions of one runtime; each is analysed once."""
 
-    def __init__(self, layouts: Layouts, objects: Objects, frames: FrameReader) -> None:
-        self._objects = objects
+    def __init__(self, functions: Functions, frames: FrameReader) -> None:
+        self._functions = functions
         self._frames = frames
-        self._has_table = "_PyInterpreterFrame" in layouts
-        self._opcodes = opcodes_of(*layouts.version_tuple[:2])
 
     @remembered
     def of(self, code: int) -> LockFlow | None:
         """The analysis of a function (``PyCodeObject *``); None if it cannot be analysed, or has no call to analyse."""
+        opcodes = self._functions.opcodes
         try:
             names = self._frames.names_of(code)
-            if self._opcodes is None or names.keys().isdisjoint(LOCK_NAMES):
+            if opcodes is None or names.keys().isdisjoint(LOCK_NAMES):
                 return None
-            data = self._frames.instructions(code)
-            if self._has_table:
-                table = self._objects.bytes(self._objects.read_member("PyCodeObject", code, "co_exceptiontable"))
-                bytecode = with_table(data, table, self._opcodes)
-            else:
-                bytecode = with_blocks(data, self._opcodes)
+            bytecode = self._functions.bytecode(code)
+            if bytecode is None:
+                return None
             variables, cells = self._frames.variable_names(code)
-            known = Names(tuple(names), variables, 0 if self._has_table else min(cells, default=0))
-            return LockFlow(bytecode, find_lock_calls(bytecode, known, self._opcodes.version))
+            known = Names(tuple(names), variables, 0 if self._functions.has_table else min(cells, default=0))
+            return LockFlow(bytecode, find_lock_calls(bytecode, known, opcodes.version))
         except (GdbextError, IndexError):
             return None

@@ -10,7 +10,7 @@ import os
 import re
 import socket
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import gdb
 
@@ -377,6 +377,9 @@ class GdbTarget:
             return self.proc.regions()
         core = self.core_file()
         return core.regions if core is not None else ()
+
+    def seconds_since_run(self, threads: Sequence[ThreadRef]) -> Mapping[int, float]:
+        return {}
 
     def core_kept(self) -> tuple[int, int] | None:
         core = self.core_file()

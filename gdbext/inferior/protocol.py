@@ -137,6 +137,12 @@ class Target(Protocol):
         :raises ThreadUnavailable: the thread cannot be read.
         """
 
+    def seconds_since_run(self, threads: Sequence[ThreadRef]) -> Mapping[int, float]:
+        """How long ago threads ran last, in seconds, by their number; without those of which it is not known.
+
+        A debugger that stops threads has run each of them, so it knows nothing.
+        """
+
     def robust_list(self, thread: ThreadRef) -> int | None:
         """The kernel's ``struct robust_list_head *`` of a thread, for targets that do not give the thread pointer."""
 

@@ -8,6 +8,7 @@ from gdbext.cpython.acquired import LockFlows
 from gdbext.cpython.files import FileReader
 from gdbext.cpython.frames import RawFrame
 from gdbext.cpython.locks import LockReader
+from gdbext.cpython.loops import Functions
 from gdbext.cpython.naming import Names
 from gdbext.cpython.object_names import ObjectNames
 from gdbext.cpython.places import PlaceReader
@@ -37,9 +38,10 @@ class Reader:
         self.object_names = ObjectNames(python.objects, values)
         self.waited = WaitedLocks(memory, self.layouts, python.objects, self.frames, self.locks, python.interpreters,
                                   pthreads)
+        self.functions = Functions(self.layouts, python.objects, self.frames)
         self._withs = WithBlocks(memory, self.layouts, python.objects, self.frames)
         self.taken = TakenLocks(python.objects, self.frames, self._withs, self.locks,
-                                LockFlows(self.layouts, python.objects, self.frames),
+                                LockFlows(self.functions, self.frames),
                                 PlaceReader(python.objects, self.frames, values))
 
     def managers(self, raw: RawFrame) -> list[WithBlock]:

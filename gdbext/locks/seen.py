@@ -117,8 +117,9 @@ def job_of_pool(event: SeenLock, why: ReasonCode) -> SeenLock:
 class SeenWait:
     """What a thread waits for: a lock, or what `text` says.
 
-    A `timed` wait can end by itself. `syscall` is the name of the call if the kernel has lost its number. `why`
-    explains a wait that does not follow from the system call. If `is_known` is false the thread may have been running.
+    A `timed` wait can end by itself, in at most `seconds` if that is known. `syscall` is the name of the call if the
+    kernel has lost its number. `why` explains a wait that does not follow from the system call. If `is_known` is false
+    the thread may have been running.
     """
 
     text: Reason | None = None
@@ -129,6 +130,7 @@ class SeenWait:
     is_known: bool = True
     mode: Mode = EXCLUSIVE
     evidence: Evidence = RECORDED
+    seconds: float | None = None
 
 
 def merge(ways: Sequence[SeenLock]) -> SeenLock:

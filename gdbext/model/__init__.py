@@ -45,6 +45,8 @@ PythonState = Literal["attached", "detached", "suspended"]
 GilStatus = Literal["held", "free", "disabled", "unknown"]
 TaskStatus = Literal["running", "pending", "done", "cancelled"]
 GreenletStatus = Literal["current", "suspended", "dead", "not started"]
+#: Who or what can end a wait: see `Ender`.
+EnderKind = Literal["time", "thread", "this-process", "process", "outside", "nobody"]
 #: Whether a waiter needs all holders to release a lock, or any one of them.
 WaitFor = Literal["all", "any"]
 ProblemKind = Literal["unreadable", "not recorded", "not applicable", "ambiguous"]
@@ -92,6 +94,34 @@ class Wait:
 
 
 @record
+class Ender:
+    """Who or what can end a wait.
+
+    ``time``: its timeout, in at most `seconds`, None if that is not known. ``thread``: a thread by its number.
+    ``this-process``: any thread of the process, and nobody else. ``process``: a process of this machine, by its PID.
+    ``outside``: something that is not a known process. ``nobody``: nothing ends it.
+    """
+
+    what: EnderKind
+    seconds: float | None = None
+    thread: int | None = None
+    process: int | None = None
+    evidence: Evidence = RECORDED
+    why: Reason | None = None
+
+
+@record
+class Polling:
+    """A loop of short sleeps: the function with the loop, with the line of its condition, and the sleep in seconds.
+
+    `seconds` is None if only the end of the sleep is recorded.
+    """
+
+    frame: PyFrame
+    seconds: float | None = None
+
+
+@record
 class CriticalSection:
     """A critical section of free-threaded CPython that a thread is in: a ``PyMutex *``, mostly that of an object.
 
@@ -130,6 +160,12 @@ class Thread:
     parts: tuple[Part, ...] = ()
     #: of each frame of the stack, where they were asked for
     variables: tuple[tuple[Local, ...], ...] | None = None
+    #: who or what can end its wait; empty if it does not wait, or if that is not known
+    ended_by: tuple[Ender, ...] = ()
+    #: how long ago it ran last, in seconds; None if it runs, and where that is not known
+    since: float | None = None
+    #: the loop in which it sleeps for a short time, if that loop has a condition
+    polling: Polling | None = None
 
 
 @record

@@ -10,7 +10,7 @@ from gdbext.record import record
 #: See docs/reading-a-report.md for what each means.
 VerdictKind = Literal[
     "crash", "stopped", "deadlock", "task-cycle", "greenlet-cycle", "orphaned-lock", "standstill",
-    "event-loop-blocked", "blocked-behind", "children", "pool", "queue", "computing", "idle", "unknown"]
+    "event-loop-blocked", "blocked-behind", "children", "pool", "queue", "polling", "computing", "idle", "unknown"]
 #: ``stuck``: it does not end by itself. ``outside``: it may end when something outside of the process happens.
 #: ``fine``: the program does not hang. ``doubt``: this cannot be determined.
 Outcome = Literal["stuck", "outside", "fine", "doubt"]
@@ -18,8 +18,8 @@ Outcome = Literal["stuck", "outside", "fine", "doubt"]
 OUTCOMES: Mapping[VerdictKind, Outcome] = {
     "crash": "stuck", "stopped": "outside", "deadlock": "stuck", "task-cycle": "stuck", "greenlet-cycle": "stuck",
     "orphaned-lock": "stuck", "standstill": "stuck", "event-loop-blocked": "outside", "blocked-behind": "outside",
-    "children": "outside", "pool": "outside", "queue": "outside", "computing": "fine", "idle": "fine",
-    "unknown": "doubt",
+    "children": "outside", "pool": "outside", "queue": "outside", "polling": "outside", "computing": "fine",
+    "idle": "fine", "unknown": "doubt",
 }
 #: The exit status for each outcome, of the launcher and of `py-deadlocks --fail`; see docs/reference.md.
 STATUS_OF_OUTCOME: Mapping[Outcome, int] = {"stuck": 1, "outside": 5, "fine": 0, "doubt": 3}
@@ -44,5 +44,10 @@ class Verdict:
 
     @property
     def outcome(self) -> Outcome:
-        """The outcome of its kind; ``doubt`` for a kind of a newer version."""
+        """The outcome of its kind; ``doubt`` for a kind of a newer version.
+
+        A pool has evidence if no thread of the process can run again, so that nothing outside can help.
+        """
+        if self.kind == "pool" and self.evidence is not None:
+            return "stuck"
         return _BY_NAME.get(self.kind, "doubt")

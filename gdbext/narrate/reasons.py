@@ -261,7 +261,9 @@ _WORDINGS: Mapping[ReasonCode, Wording] = {
     "process-running": lambda pid, name, command: (
         f"process {pid}" + (f' "{name}"' if name is not None else "") + f" ({command})"),
     "this-process": "this process",
-    "watches": lambda watched, count: f"it watches {listed(watched, count)}",
+    "watches": lambda watched, count, only_here=0: (
+        f"it watches {listed(watched, count)}" + (f"; only this process has the other end{'s' if count > 1 else ''}"
+                                                   if only_here else "")),
     "watches-nothing": "it watches nothing",
 
     "as-many-others": lambda missing: (

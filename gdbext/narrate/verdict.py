@@ -16,6 +16,7 @@ from gdbext.model.verdict import Verdict, VerdictKind
 from gdbext.narrate.frames import own_place
 from gdbext.narrate.greenlets import doing as greenlet_doing
 from gdbext.narrate.greenlets import greenlet_name
+from gdbext.narrate.locks import holding, holds
 from gdbext.narrate.names import RANGE, Facts, lock_name, lock_of_id, number_list, thread_name
 from gdbext.narrate.tasks import task_name
 from gdbext.narrate.threads import doing
@@ -33,7 +34,7 @@ TITLES: Mapping[VerdictKind, str] = {
     "greenlet-cycle": "DEADLOCK OF GREENLETS", "orphaned-lock": "LOCK WITHOUT OWNER",
     "standstill": "STANDSTILL", "event-loop-blocked": "EVENT LOOP BLOCKED", "blocked-behind": "BLOCKED",
     "children": "WAITS FOR CHILD PROCESSES", "pool": "POOL EXHAUSTED", "queue": "QUEUE BLOCKED",
-    "computing": "COMPUTING", "idle": "NOTHING WRONG FOUND", "unknown": "UNKNOWN",
+    "polling": "POLLING", "computing": "COMPUTING", "idle": "NOTHING WRONG FOUND", "unknown": "UNKNOWN",
 }
 #: The tone of each outcome.
 _TONES: Mapping[str, Tone] = {"stuck": "bad", "outside": "doubt", "fine": "good", "doubt": "doubt"}
@@ -43,6 +44,8 @@ ALL_THREADS = "Threads:"
 _WITH_VERDICT = frozenset(("children-ended",))
 #: The heading of the evidence.
 HOW_KNOWN = "How this is known:"
+#: How many locks of one thread a sentence names.
+_MANY_HELD = 2
 #: How many threads a sentence names.
 _MANY_THREADS = 3
 #: The signals with which the terminal stops a process in the background; it would stop again after SIGCONT.
@@ -225,8 +228,7 @@ def sentence(facts: Facts) -> Words:
 
 def is_said(facts: Facts, thread: Thread) -> bool:
     """Whether the sentence says what a thread does, which it does of the first one at most."""
-    return thread.number in facts.verdict.threads[:1] and plain(
-        (*thread_name(facts, thread.number), " ", *doing(facts, thread))) in plain(sentence(facts))
+    return thread.number in facts.verdict.threads[:1] and plain(doing(facts, thread)) in plain(sentence(facts))
 
 
 def _several(facts: Facts, numbers: Sequence[int]) -> Words:
@@ -335,8 +337,15 @@ def _behind_sentence(facts: Facts) -> Words:
     if facts.verdict.greenlets:
         return _greenlet_behind_sentence(facts)
     count = len(facts.verdict.behind)
-    start = f"{plural(count, 'thread')} wait{'s' if count == 1 else ''} behind another: " if count else ""
-    return (start, *_first(facts))
+    thread = facts.threads.get(facts.verdict.threads[0])
+    if not count or thread is None:
+        return _first(facts)
+    # only what these threads wait for: it may hold more
+    wanted = {waits.lock for other in facts.known(facts.verdict.behind) if (waits := other.waits) is not None}
+    held = [words for hold in thread.holds if hold.lock in wanted and (words := holding(facts, hold, why=False))]
+    having = f"{holds(facts, thread.holds[0])} " if held else ""
+    return (f"{plural(count, 'thread')} wait{'s' if count == 1 else ''} behind ", *thread_name(facts, thread.number),
+            ", which ", *((having, *listed(held[:_MANY_HELD]), " and ") if held else ()), *doing(facts, thread))
 
 
 def _greenlet_behind_sentence(facts: Facts) -> Words:
@@ -352,6 +361,17 @@ def _pool_sentence(facts: Facts) -> Words:
         return ("the only worker of a pool, ", *thread_name(facts, workers[0]),
                 ", waits for a result, and no worker is left to make it")
     return (f"all {len(workers):,} workers of the pool wait for results, and no worker is left to make them",)
+
+
+def _polling_sentence(facts: Facts) -> Words:
+    number = facts.verdict.threads[0]
+    thread = facts.threads.get(number)
+    if thread is None or thread.polling is None:
+        return (*thread_name(facts, number), " sleeps again and again")
+    frame, seconds = thread.polling.frame, thread.polling.seconds
+    return (*thread_name(facts, number), " sleeps again and again", f" for {seconds:g} s" if seconds else "",
+            ", until the condition of a loop holds, in ", Foreign(frame.function, 120), " ",
+            Foreign(frame.file.rpartition("/")[2], 120), f":{frame.line if frame.line is not None else '?'}")
 
 
 def _computing_sentence(facts: Facts) -> Words:
@@ -403,7 +423,7 @@ _SENTENCES: Mapping[str, Callable[[Facts], Words]] = {
     "orphaned-lock": _deadlock_sentence, "standstill": _standstill_sentence, "task-cycle": _tasks_sentence,
     "greenlet-cycle": _greenlets_sentence, "event-loop-blocked": _loop_sentence,
     "blocked-behind": _behind_sentence, "children": _behind_sentence, "pool": _pool_sentence, "queue": _behind_sentence,
-    "computing": _computing_sentence, "idle": _idle_sentence,
+    "polling": _polling_sentence, "computing": _computing_sentence, "idle": _idle_sentence,
 }
 
 

@@ -162,6 +162,10 @@ _PROBLEM = shape(model.Problem, where=TEXT, what=one_of(model.ProblemKind), why=
 
 _HOLD = shape(model.Hold, lock=TEXT, mode=_MODE, evidence=_EVIDENCE, why=REASON_OR_NONE, taken_at=_TAKEN_AT)
 _WAIT = shape(model.Wait, lock=TEXT, mode=_MODE, timed=FLAG, evidence=_EVIDENCE, why=REASON_OR_NONE)
+_ENDER = shape(
+    model.Ender, what=one_of(model.EnderKind), seconds=or_absent(SECONDS), thread=or_absent(NUMBER),
+    process=or_absent(NUMBER), evidence=_EVIDENCE, why=optional(REASON_OR_NONE))
+_POLLING = shape(model.Polling, frame=_PY_FRAME, seconds=_SECONDS_OR_NONE)
 _CRITICAL_SECTION = shape(
     model.CriticalSection, mutex=ADDRESS_OR_NONE, object=ADDRESS_OR_NONE, type=TEXT_OR_NONE, active=FLAG)
 _THREAD_ITSELF = shape(
@@ -169,7 +173,8 @@ _THREAD_ITSELF = shape(
     tstate=Codec(ADDRESS_OR_NONE.read, lambda tstate: hex(tstate) if tstate else None),
     python_state=or_none(one_of(model.PythonState)), status=one_of(model.ThreadStatus), syscall=TEXT_OR_NONE,
     blocked_on=REASON_OR_NONE, holds=each(_HOLD), waits=or_none(_WAIT),
-    critical_sections=or_absent(each(_CRITICAL_SECTION)))
+    critical_sections=or_absent(each(_CRITICAL_SECTION)), ended_by=optional(each(_ENDER), ()), since=_SECONDS_OR_NONE,
+    polling=or_absent(_POLLING))
 _THREAD_STACK = shape(_make_stack, **_STACK, unmerged=optional(REASON_OR_NONE))
 
 

@@ -171,6 +171,9 @@ class CoreTarget(DirectTarget):
     def regions(self) -> Sequence[Region]:
         return self.core_file.regions
 
+    def seconds_since_run(self, threads: Sequence[ThreadRef]) -> Mapping[int, float]:
+        return {}
+
     def core_kept(self) -> tuple[int, int] | None:
         core = self.core_file
         return (core.size, core.whole) if core.missing else None

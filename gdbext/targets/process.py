@@ -28,6 +28,7 @@ from gdbext.errors import CorruptStructure, GdbextError, NoTarget, ThreadUnavail
 from gdbext.inferior.address_space import AddressSpace, Region
 from gdbext.inferior.cache import PAGE, CachedMemory, read_available
 from gdbext.inferior.proc.descriptors import OpenFiles
+from gdbext.inferior.proc.last_run import seconds_since_run
 from gdbext.inferior.proc.maps import ProcessMemory
 from gdbext.inferior.proc.process import Proc
 from gdbext.inferior.proc.status import tracer_of
@@ -542,6 +543,10 @@ class ProcessTarget(DirectTarget):
     @remembered
     def regions(self) -> Sequence[Region]:
         return self._proc.regions()
+
+    def seconds_since_run(self, threads: Sequence[ThreadRef]) -> Mapping[int, float]:
+        found = seconds_since_run(self.pid, [thread.lwp for thread in threads])
+        return {thread.number: found[thread.lwp] for thread in threads if thread.lwp in found}
 
     def core_kept(self) -> tuple[int, int] | None:
         return None

@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 from gdbext.model import (
     DERIVED,
@@ -28,24 +29,21 @@ from gdbext.model import (
 from gdbext.model.kinds import GIL, kind_of
 from gdbext.model.reasons import find_reasons, parts
 from gdbext.model.verdict import Verdict, VerdictKind
+from gdbext.verdict.ended_by import FOR_A_TIME, FOR_CHILDREN, LONG
 
-#: Waits for the end of a child process, for a child of a certain group, or for a child that shares the memory.
-_FOR_CHILDREN = frozenset((
-    "waits-for-any-child", "waits-for-child", "waits-for-child-number", "waits-for-children", "waits-for-execve",
-    "waits-for-group", "waits-for-own-group", "waits-for-pidfd"))
 #: Other waits of a thread that only an event outside of the process ends.
 _OUTSIDE = frozenset((
     "waits-for-aio", "waits-for-message", "waits-for-room", "waits-for-semaphores", "opens", "wrote-a-part"))
 #: Waits for the GPU, also of a thread that runs in a loop meanwhile.
 _ON_GPU = frozenset(("waits-for-gpu", "waits-in-cuda"))
-#: Waits that end after a time.
-_FOR_A_TIME = frozenset(("in-timed-wait", "sleeps", "sleeps-for", "sleeps-more", "sleeps-until", "with-timeout"))
 #: What the event loop of a greenlet watches for it, besides the time.
 _WATCHED = frozenset(("io", "child", "signal"))
 #: System calls with which event loops and servers wait for work.
 _SERVING = frozenset(("epoll_wait", "epoll_pwait", "epoll_pwait2", "accept", "accept4", "io_uring_enter"))
 #: The file of the standard library with the workers of a pool of threads, and their function.
 _POOL, _POOL_WORKER = re.compile(r"(?:^|/)concurrent/futures/thread\.py$"), "_worker"
+#: What is about to end: a wait that has lasted, or will last, for less than so many seconds.
+_SOON = 5.0
 #: The state of a lock whose waiters wait for the result of a future.
 _RESULT = "result is pending"
 
@@ -114,6 +112,13 @@ class _Scene:
         return waiting
 
     @functools.cached_property
+    def wanting(self) -> dict[int, list[int]]:
+        """As `waiting`, without those that wait for the end of the thread or for an event."""
+        return {number: wanted for number, waiters in self.waiting.items() if number in self.threads and (wanted := [
+            waiter for waiter in waiters if (lock := self.lock(self.threads[waiter])) is not None
+            and not kind_of(lock.kind).ends_thread and not kind_of(lock.kind).is_event])}
+
+    @functools.cached_property
     def continuing(self) -> set[int]:
         """The threads that run, continue after a time, or wait only for locks of such threads."""
         found = {thread.number for thread in self.threads.values() if _continues(thread)}
@@ -152,8 +157,13 @@ class _Scene:
             return not _ends_here(lock) or not any(
                 _continues(other) for other in self.threads.values() if other is not thread)
         if thread.blocked_on is not None:
-            return thread.blocked_on.code in _FOR_CHILDREN | _OUTSIDE | _ON_GPU
+            return thread.blocked_on.code in FOR_CHILDREN | _OUTSIDE | _ON_GPU
         return False
+
+
+def _time_left(thread: Thread) -> float | None:
+    """How long the wait of a thread can still last, in seconds; None if it has no timeout, or that is not known."""
+    return next((ender.seconds for ender in thread.ended_by if ender.what == "time"), None)
 
 
 def _ends_here(lock: Lock) -> bool:
@@ -163,9 +173,12 @@ def _ends_here(lock: Lock) -> bool:
 
 def _continues(thread: Thread) -> bool:
     """Whether a thread runs, or continues after a time."""
+    left = _time_left(thread)
+    if left is not None and left >= LONG:
+        return False
     if thread.waits is not None:
         return thread.waits.timed
-    return thread.status == "running" or thread.blocked_on is not None and thread.blocked_on.code in _FOR_A_TIME
+    return thread.status == "running" or thread.blocked_on is not None and thread.blocked_on.code in FOR_A_TIME
 
 
 def _crash(scene: _Scene) -> Verdict | None:
@@ -231,7 +244,10 @@ def _orphaned_lock(scene: _Scene) -> Verdict | None:
 
 
 def _standstill(scene: _Scene) -> Verdict | None:
-    return _of_deadlocks("standstill", (each for each in scene.report.deadlocks if each.standstill))
+    found = _of_deadlocks("standstill", (each for each in scene.report.deadlocks if each.standstill))
+    pool = _pool(scene) if found is not None else None
+    # which says why all threads wait, and it is as certain
+    return replace(pool, evidence=found.evidence) if found is not None and pool is not None else found
 
 
 def _event_loop(scene: _Scene) -> Verdict | None:
@@ -284,6 +300,34 @@ def _blocked_behind(scene: _Scene) -> Verdict | None:
     return best
 
 
+def _held_up(scene: _Scene) -> Verdict | None:
+    """A thread has a lock that others want, and it does not run: it sleeps, or waits for what may come.
+
+    A lock that changes hands quickly is not meant. Of several such threads, the one with most others behind it.
+    """
+    best: Verdict | None = None
+    for number, thread in scene.threads.items():
+        wanted = [scene.threads[waiter] for waiter in scene.wanting.get(number, ())]
+        if not wanted or thread.status == "running" or number in scene.on_gpu or scene.holders(thread):
+            continue
+        behind = scene.behind(number)
+        if len(behind) > (len(best.behind) if best is not None else 0) and _is_slow(scene, thread, wanted):
+            best = Verdict("blocked-behind", (number,), tuple(behind))
+    return best
+
+
+def _is_slow(scene: _Scene, holder: Thread, wanted: Iterable[Thread]) -> bool:
+    """Whether a lock is held for so long that its holder's wait is the reason why others do not run."""
+    left, reason = _time_left(holder), holder.blocked_on.code if holder.blocked_on is not None else None
+    if left is not None and left >= _SOON or any(
+            waiter.since is not None and waiter.since >= _SOON for waiter in wanted):
+        return True
+    if not _continues(holder):
+        return not scene.running and (reason == "waits-for-signal" or scene.waits_outside(holder))
+    # no thread needs the GIL to sleep
+    return holder.waits is None and reason in FOR_A_TIME and any(_is_requesting(scene, waiter) for waiter in wanted)
+
+
 def _greenlets_behind(scene: _Scene) -> Verdict | None:
     """A greenlet that has a lock waits for something outside of the process, and others wait for the lock.
 
@@ -324,7 +368,7 @@ def _waits_for_event(scene: _Scene, thread: Thread) -> bool:
 
 def _waits_for_children(scene: _Scene, thread: Thread) -> bool:
     """Whether a thread waits for a child process: in a system call, or for a pipe or socket that a child has too."""
-    if thread.blocked_on is not None and thread.blocked_on.code in _FOR_CHILDREN:
+    if thread.blocked_on is not None and thread.blocked_on.code in FOR_CHILDREN:
         return True
     lock = scene.locks.get(thread.waits.lock) if thread.waits is not None and not thread.waits.timed else None
     return lock is not None and lock.is_outside and any(
@@ -359,7 +403,7 @@ def _pool(scene: _Scene) -> Verdict | None:
         return None
     others = [thread.number for thread in scene.report.threads
               if thread not in workers and _waits_for_result(scene, thread)]
-    return Verdict("pool", tuple(worker.number for worker in workers), tuple(others), evidence=INFERRED)
+    return Verdict("pool", tuple(worker.number for worker in workers), tuple(others))
 
 
 def _waits_for_result(scene: _Scene, thread: Thread) -> bool:
@@ -404,6 +448,12 @@ def _unknown_greenlet(scene: _Scene) -> Verdict | None:
     return Verdict("unknown", greenlets=tuple(found)) if found else None
 
 
+def _polling(scene: _Scene) -> Verdict | None:
+    """The only thread sleeps for a short time, again and again, until a condition holds."""
+    (first, *others) = scene.report.threads or (None,)
+    return Verdict("polling", (first.number,)) if first is not None and not others and first.polling else None
+
+
 def _computing(scene: _Scene) -> Verdict | None:
     busy = {*scene.running, *scene.on_gpu}
     if not busy:
@@ -422,5 +472,5 @@ def _unreadable(scene: _Scene) -> Verdict | None:
 
 _EXPLANATIONS: tuple[Callable[[_Scene], Verdict | None], ...] = (
     _crash, _stopped, _deadlock, _task_cycle, _greenlet_cycle, _orphaned_lock, _standstill, _died, _event_loop,
-    _blocked_behind, _greenlets_behind, _doubt, _first_thread, _pool, _result, _unknown_holder, _unknown_greenlet,
-    _computing, _unreadable)
+    _blocked_behind, _greenlets_behind, _doubt, _held_up, _first_thread, _pool, _result, _unknown_holder,
+    _unknown_greenlet, _polling, _computing, _unreadable)

@@ -24,6 +24,7 @@ from gdbext.model import (
 )
 from gdbext.model.kinds import kind_of
 from gdbext.model.reasons import Reason, because, joined
+from gdbext.verdict.ended_by import only_this_process_ends
 from gdbext.verdict.graph import Need, find_behind, find_cycles, find_stuck
 
 
@@ -65,6 +66,11 @@ def find_standstill(threads: Sequence[Thread], locks: Iterable[Lock], first: int
         if thread.waits is None or lock is None or thread.waits.timed or lock.shared or lock.state == "free":
             return None
         kind = kind_of(lock.kind)
+        if kind.outside:
+            if not only_this_process_ends(lock):
+                return None
+            edges.append(Edge(thread.number, lock.id, None, INFERRED))
+            continue
         if not kind.own_threads_only or kind.passed_on and not lock.holders:
             return None
         # the handler of a signal does not do the work of other threads

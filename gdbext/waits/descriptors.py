@@ -124,13 +124,15 @@ class Descriptors:
     def _watched(self, proc: Proc, watched: Sequence[tuple[int, int | None]]) -> Reason:
         if not watched:
             return because("watches-nothing")
-        found = []
+        found, only_here = [], len(watched) <= MANY + 1
         for fd, inode in watched[:MANY + 1]:
             # a file is watched until its last descriptor is closed; its number may then be reused
             now = _INODE.search(proc.descriptors.link(fd) or "")
             gone = now is not None and inode is not None and int(now[1]) != inode
             found.append(because("former-descriptor", fd=fd) if gone else because("descriptor", name=self.name(fd)))
-        return because("watches", watched=tuple(found), count=len(watched))
+            end = None if gone else self.end(fd)
+            only_here = only_here and end is not None and end.code == "other-end-here"
+        return because("watches", watched=tuple(found), count=len(watched), only_here=int(only_here))
 
 
 def _what(proc: Proc, link: str) -> str:

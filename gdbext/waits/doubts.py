@@ -9,7 +9,7 @@ from gdbext.errors import GdbextError
 from gdbext.inferior.cache import read_u32
 from gdbext.locks.seen import SeenWait
 from gdbext.model import Lock
-from gdbext.model.kinds import FILE_LOCK, GIL, kind_of
+from gdbext.model.kinds import DESCRIPTOR, FILE_LOCK, GIL, kind_of
 from gdbext.model.reasons import Reason, because, because_of
 from gdbext.threads.gone import GoneOwners
 from gdbext.waits.context import Context
@@ -65,7 +65,7 @@ class Doubts:
         for seen in self._context.threads:
             futex, wait = seen.futex, self._waits.get(seen.number)
             if wait is not None and wait.lock is not None and (
-                    wait.lock.kind == FILE_LOCK and not wait.lock.elsewhere
+                    wait.lock.kind == FILE_LOCK and not wait.lock.elsewhere or wait.lock.kind == DESCRIPTOR
                     or wait.lock.kind == GIL and self._locks[wait.lock.id].holders):
                 continue
             try:

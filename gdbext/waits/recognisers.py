@@ -15,6 +15,7 @@ from gdbext.waits.context import Context
 from gdbext.waits.gil import gil_wait, lone_gil_waits
 from gdbext.waits.lock_kinds import NAMED_KINDS
 from gdbext.waits.native import futex_wait, outside_wait, spinning_wait
+from gdbext.waits.time_left import time_left
 
 
 def python_lock_wait(seen: SeenThread, context: Context) -> SeenWait | None:
@@ -79,7 +80,13 @@ def find_waits(context: Context) -> dict[int, SeenWait]:
 
 
 def _find_wait(seen: SeenThread, context: Context) -> SeenWait | None:
-    return next(filter(None, (recognise(seen, context) for recognise in RECOGNISERS)), None)
+    found = next(filter(None, (recognise(seen, context) for recognise in RECOGNISERS)), None)
+    name = (seen.call.name or (found.syscall if found is not None else None) or
+            ("futex" if seen.futex is not None else None)) if seen.call is not None else None
+    if found is None or not found.timed or seen.call is None or name is None:
+        return found
+    proc = context.target.proc
+    return replace(found, seconds=time_left(context.memory, seen.call, name, proc.now if proc is not None else None))
 
 
 def _with_known_kinds(waits: Mapping[int, SeenWait]) -> dict[int, SeenWait]:

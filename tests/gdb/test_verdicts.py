@@ -39,7 +39,7 @@ HANGS = {
     "standstill": Expected("standstill", 1, r"STANDSTILL: all 101 threads wait for what only the others could do\."),
     "event_loop": Expected("event-loop-blocked", 5, (
         r'EVENT LOOP BLOCKED: task ".*" 0x[0-9a-f]+ blocks its event loop, and 6 other tasks cannot run: thread 1 ')),
-    "behind": Expected("blocked-behind", 5, r'BLOCKED: 1 thread waits behind another: thread 2 "fetcher" '),
+    "behind": Expected("blocked-behind", 5, r'BLOCKED: 1 thread waits behind thread 2 "fetcher", which '),
     "child": Expected("children", 5, r'WAITS FOR CHILD PROCESSES: thread 1 "MainThread" waits for '),
     "children": Expected("children", 5, r'WAITS FOR CHILD PROCESSES: thread 1 "MainThread" waits for '),
     "killed_child": Expected("blocked-behind", 5, r'BLOCKED: thread 1 "MainThread" waits to read from fd \d+'),

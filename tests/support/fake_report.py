@@ -19,6 +19,7 @@ from gdbext.model import (
     CriticalSection,
     Deadlock,
     Edge,
+    Ender,
     EventLoop,
     Fault,
     Finding,
@@ -36,6 +37,7 @@ from gdbext.model import (
     NativeFrame,
     Operand,
     Part,
+    Polling,
     Problem,
     PyFrame,
     Recursion,
@@ -107,7 +109,10 @@ def world_that_does_not_stop() -> Report:
         Thread(3, 887, 3, "python", "sorter", 0x55F0, "suspended", "blocked", "futex",
                (Hold(section, EXCLUSIVE, RECORDED),), Wait(going_on, EXCLUSIVE, False),
                critical_sections=(shelf, CriticalSection(0x30A, 0x300, "dict", False))),
-        Thread(4, 888, 4, "jemalloc_bg_thd", status="blocked", syscall="poll", critical_sections=()),
+        Thread(4, 888, 4, "jemalloc_bg_thd", status="blocked", syscall="poll", critical_sections=(),
+               ended_by=(Ender("time", 0.5), Ender("thread", thread=2), Ender("process", process=886, evidence=DERIVED),
+                         Ender("nobody", why=text("its thread has exited"))),
+               since=0.25, polling=Polling(PyFrame("poll", "poll", "/app/job.py", 3), 0.5)),
     )
     locks = (
         Lock(going_on, "stop-the-world", 0x100, WORLD_TO_GO_ON, "stopping", (Holder(1, EXCLUSIVE, RECORDED),),

@@ -68,6 +68,7 @@ class FakeTarget:
         self.older_registers: dict[tuple[int, int], dict[str, int]] = {}
         self.mappings: list[Region] = []
         self.kept: tuple[int, int] | None = None
+        self.since: Mapping[int, float] = {}
         self.instructions: list[tuple[int, int, str]] = []
         self.demangled: dict[str, str] = {}
         self.robust_lists: dict[int, int] = {}
@@ -218,6 +219,10 @@ class FakeTarget:
     def regions(self) -> Sequence[Region]:
         """See `Target.regions`."""
         return self.mappings
+
+    def seconds_since_run(self, threads: Sequence[ThreadRef]) -> Mapping[int, float]:
+        """See `Target.seconds_since_run`."""
+        return self.since
 
     def core_kept(self) -> tuple[int, int] | None:
         """See `Target.core_kept`."""

@@ -5,6 +5,7 @@ import pytest
 from gdbext.cpython.acquired import LockFlows
 from gdbext.cpython.frames import FrameReader, RawFrame
 from gdbext.cpython.locks import LockReader
+from gdbext.cpython.loops import Functions
 from gdbext.cpython.objects import Objects
 from gdbext.cpython.places import PlaceReader
 from gdbext.cpython.taken import TakenLock, TakenLocks
@@ -28,7 +29,8 @@ def reading(python: FakePython, frame: int) -> tuple[TakenLocks, list[RawFrame]]
     tstate = python.build.new("PyThreadState")
     python.innermost(tstate, frame)
     taken = TakenLocks(objects, frames, WithBlocks(python.memory, python.layouts, objects, frames),
-                       LockReader(python.memory, python.layouts, objects), LockFlows(python.layouts, objects, frames),
+                       LockReader(python.memory, python.layouts, objects),
+                       LockFlows(Functions(python.layouts, objects, frames), frames),
                        PlaceReader(objects, frames, ValueReader(python.memory, python.layouts, objects)))
     return taken, frames.raw(tstate)
 

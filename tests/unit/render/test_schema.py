@@ -45,7 +45,8 @@ LATER = {("gil", "orphan"), ("threads", "unmerged"), ("threads", "parts"), ("thr
          ("stack", "locals"), ("taken_at", "qualified_name"), ("taken_at", "columns"), ("taken_at", "kind"),
          ("locks", "orphan_evidence"), ("locks", "foreign_owner"), ("locks", "of_object"),
          ("edges", "evidence"), ("edges", "why"), ("awaits", "kind"), ("awaits", "address"), ("awaits", "name"),
-         ("crash", "parts"), ("greenlets", "waits"), ("verdict", "greenlets"),
+         ("crash", "parts"), ("greenlets", "waits"),
+         *(("threads", name) for name in ("ended_by", "since", "polling")), ("verdict", "greenlets"),
          *(("target", name) for name in ("command_line", "host", "time", "paused", "kept", "whole"))}
 #: Reports that together contain every possible member.
 RICH = ("asyncio", "world", "crashed")
