@@ -65,6 +65,29 @@ class Tree:
         return Triage(classes.merge(read), tuple(failures), tuple(incomplete), _as_document(self))
 
 
+#: How many processes are looked at without being asked for, and for how long at most, in seconds.
+_MOST_UNASKED, _UNASKED = 16, 10.0
+
+
+def run_if_found(options: argparse.Namespace) -> int | None:
+    """Report on a process and its descendants if that finds a hang which does not end by itself.
+
+    :return: the exit status; None if there are none or many descendants, or no such hang.
+    """
+    target = parse_target(options)
+    assert target.pid is not None
+    parents = without_own(dict(process_tree(target.pid)))
+    if not 1 < len(parents) <= _MOST_UNASKED:
+        return None
+    how = parse_options(options)
+    tree = snapshot_tree(target.pid, replace(how, timeout=min(how.timeout, _UNASKED)))
+    found = tree.triage
+    if found.status != FOUND:
+        return None
+    _write(tree, found, options)
+    return found.status
+
+
 def run(options: argparse.Namespace) -> int:
     """Report on a process and its descendants; return the exit status."""
     target = parse_target(options)
@@ -74,6 +97,11 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError("--children draws no graph for Graphviz", "take --html FILE instead of --dot")
     tree = snapshot_tree(target.pid, parse_options(options))
     found = tree.triage
+    _write(tree, found, options)
+    return found.status
+
+
+def _write(tree: Tree, found: Triage, options: argparse.Namespace) -> None:
     if options.json:
         write(json_line(classes.as_document(found)))
     else:
@@ -89,7 +117,6 @@ def run(options: argparse.Namespace) -> int:
         say("gdbext report: the processes were " +
             (f"paused one by one, each for {longest:.2f} s at most" if longest else "not paused") +
             f"; all snapshots were taken within {tree.apart:.1f} s")
-    return found.status
 
 
 def snapshot_tree(pid: int, options: Options) -> Tree:

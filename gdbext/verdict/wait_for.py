@@ -60,6 +60,7 @@ def find_standstill(threads: Sequence[Thread], locks: Iterable[Lock], first: int
     :return: None as well where a thread runs or waits for something else, or another process may step in.
     """
     by_id = {lock.id: lock for lock in locks}
+    wanted = {thread.waits.lock for thread in threads if thread.waits is not None}
     edges = []
     for thread in threads:
         lock = by_id.get(thread.waits.lock) if thread.waits is not None else None
@@ -67,7 +68,8 @@ def find_standstill(threads: Sequence[Thread], locks: Iterable[Lock], first: int
             return None
         kind = kind_of(lock.kind)
         if kind.outside:
-            if not only_this_process_ends(lock):
+            # a thread that has a lock which others want is a cause of its own
+            if not only_this_process_ends(lock) or any(hold.lock in wanted for hold in thread.holds):
                 return None
             edges.append(Edge(thread.number, lock.id, None, INFERRED))
             continue

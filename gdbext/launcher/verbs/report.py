@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Union
 
 from gdbext.errors import UsageError
+from gdbext.inferior.proc.status import process_tree
 from gdbext.launcher.api import Report, report_on
 from gdbext.launcher.cli import (
     add_output,
@@ -41,6 +42,7 @@ examples:
   gdbext report core --sysroot /mnt/image --json | jq .deadlocks
   gdbext report 4711 --html hang.html --dot - > hang.dot
   gdbext report 4711 --children       the process with all its descendants
+  gdbext report 4711 --alone          without them, also if it waits for one
   gdbext report --name 'celery.*worker'   every process with such a command line
 
 exit status: 0 nothing wrong found, 1 a deadlock, a crash or another state that does
@@ -59,6 +61,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dot", metavar="FILE", help="write the wait-for graph for Graphviz; -: instead of the text")
     parser.add_argument("--children", action="store_true",
                         help="also report on all descendants of the process, and on their waits for each other")
+    parser.add_argument("--alone", action="store_true",
+                        help="do not look at child processes where the process waits for one of them")
     add_text(parser)
     add_snapshot_options(parser, without_gdb=True)
 
@@ -72,7 +76,10 @@ def run(options: argparse.Namespace) -> int:
 
         return children.run(options)
     targets = parse_targets(options)
-    how = replace(parse_options(options), text_only=not options.json and options.dot is None and options.html is None)
+    # the verdict decides whether children are looked at, and only the document has it
+    has_children = len(targets) == 1 and targets[0].pid is not None and not options.alone and len(
+        process_tree(targets[0].pid)) > 1
+    how = replace(parse_options(options), text_only=_text_is_all(options) and not has_children)
     progress = Progress(len(targets), name="gdbext report") if len(targets) > 1 else None
     found: list[Result] = []
     try:
@@ -89,8 +96,25 @@ def run(options: argparse.Namespace) -> int:
     finally:
         if progress is not None:
             progress.clear()
+    if len(found) == 1 and _follows(*found[0], options):
+        from gdbext.launcher import children
+
+        status = children.run_if_found(options)
+        if status is not None:
+            return status
     _write(found, options)
     return worst(made.status for _, made in found)
+
+
+def _follows(target: Target, made: Report | NoReport, options: argparse.Namespace) -> bool:
+    """Whether the answer may be in the child processes: the process waits for one, and only the text is wanted."""
+    return (target.pid is not None and isinstance(made, Report) and made.verdict.kind == "children"
+            and not options.alone and _text_is_all(options))
+
+
+def _text_is_all(options: argparse.Namespace) -> bool:
+    """Whether neither a document nor a graph or page is wanted."""
+    return not options.json and options.dot is None and options.html is None
 
 
 def _report(target: Target, how: Options) -> Report | NoReport:
