@@ -46,7 +46,7 @@ def _of_lock(waits: Wait, lock: Lock) -> Sequence[Ender]:
     kind = kind_of(lock.kind)
     if lock.shared:
         return [Ender("this-process", evidence=DERIVED), Ender("outside", evidence=DERIVED)]
-    return [Ender("this-process", evidence=DERIVED)] if kind.own_threads_only or kind.is_event else []
+    return [Ender("this-process", evidence=DERIVED)] if kind.own_threads_only else []
 
 
 def only_this_process_ends(lock: Lock) -> bool:

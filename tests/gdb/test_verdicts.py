@@ -42,7 +42,16 @@ HANGS = {
     "behind": Expected("blocked-behind", 5, r'BLOCKED: 1 thread waits behind thread 2 "fetcher", which '),
     "child": Expected("children", 5, r'WAITS FOR CHILD PROCESSES: thread 1 "MainThread" waits for '),
     "children": Expected("children", 5, r'WAITS FOR CHILD PROCESSES: thread 1 "MainThread" waits for '),
-    "killed_child": Expected("blocked-behind", 5, r'BLOCKED: thread 1 "MainThread" waits to read from fd \d+'),
+    "killed_child": Expected("standstill", 1, r'STANDSTILL: thread 1 "MainThread" waits to read from fd \d+'),
+    "own_loop": Expected("standstill", 1, r"STANDSTILL: all 3 threads wait for what only the others could do\."),
+    "sleeping_holder": Expected("blocked-behind", 5, (
+        r'BLOCKED: 2 threads wait behind thread 2 "reconnect", which holds threading\.Lock 0x[0-9a-f]+ lock and '),
+        True),
+    "sleeping_with_gil": Expected("blocked-behind", 5, (
+        r'BLOCKED: 1 thread waits behind thread 1 "MainThread", which holds the GIL and sleeps '), True),
+    "polling": Expected("polling", 5, (
+        r'POLLING: thread 1 "MainThread" sleeps again and again, until the condition of a loop holds, in polling '
+        r'hangs\.py:\d+'), True),
     "pool": Expected("pool", 5, r"POOL EXHAUSTED: all 2 workers of the pool wait for results, "),
     "full_queue": Expected("queue", 5, r'QUEUE BLOCKED: thread 1 "MainThread" waits for queue\.Queue .* is full'),
     "unknown": Expected("unknown", 3, r'UNKNOWN: thread 1 "MainThread" waits for threading\.Lock .*not known\.'),
@@ -53,6 +62,8 @@ HANGS = {
 }
 #: The verdict on cores where it differs: a core does not say which processes have the other end of a pipe.
 OF_CORES = {
+    "killed_child": Expected("blocked-behind", 5, r'BLOCKED: thread 1 "MainThread" waits to read from fd \d+'),
+    "own_loop": Expected("idle", 0, r"NOTHING WRONG FOUND: no deadlock found; all 3 threads wait for work, "),
     "children": Expected("blocked-behind", 5, r'BLOCKED: thread 1 "MainThread" waits for result .*is pending'),
 }
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import ctypes
 import multiprocessing
 import os
 import queue
@@ -39,9 +40,10 @@ def start(function: Callable[..., Any], *arguments: object, name: str | None = N
     return thread
 
 
-def read_forever(ends: list[socket.socket] = []) -> None:  # noqa: B006  # both ends stay open
-    ends.extend(socket.socketpair())
-    ends[-1].recv(1)
+def read_forever() -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as anybody:  # may send to it, and nobody does
+        anybody.bind(("127.0.0.1", 0))
+        anybody.recv(1)
 
 
 def deadlock() -> None:
@@ -122,6 +124,57 @@ def behind() -> None:
     announce()
     with lock:
         pass
+
+
+def sleeping_holder() -> None:
+    """A thread keeps a lock while it sleeps for ten minutes; two others want the lock."""
+    lock, held = threading.Lock(), threading.Event()
+
+    def reconnect() -> None:
+        with lock:
+            held.set()
+            time.sleep(600)
+
+    def use() -> None:
+        with lock:
+            pass
+
+    start(reconnect, name="reconnect")
+    held.wait()
+    start(use)
+    announce()
+    use()
+
+
+def sleeping_with_gil() -> None:
+    """The first thread calls a C function that sleeps and does not release the GIL."""
+    def beat() -> None:
+        while True:
+            time.sleep(0.01)
+
+    start(beat)
+    announce()
+    ctypes.PyDLL(None).sleep(600)
+
+
+def polling() -> None:
+    """The only thread waits for a file to be removed."""
+    announce()
+    while os.path.exists("/proc/self"):
+        time.sleep(0.2)
+
+
+def own_loop() -> None:
+    """An event loop watches its own wake-up socket only, and all workers wait for what only further calls give."""
+    permits: queue.Queue[int] = queue.Queue()
+
+    async def main() -> None:
+        executor = concurrent.futures.ThreadPoolExecutor(2)
+        loop = asyncio.get_running_loop()
+        loop.call_later(0.2, announce)
+        await asyncio.gather(*[loop.run_in_executor(executor, permits.get) for _ in range(4)])
+
+    asyncio.run(main())
 
 
 def child() -> None:

@@ -11,12 +11,14 @@ from gdbext.model import (
     EXCLUSIVE,
     INFERRED,
     RECORDED,
+    Ender,
     EventLoop,
     Frame,
     Greenlet,
     GreenletWait,
     Holder,
     Lock,
+    Polling,
     PyFrame,
     Report,
     Stopped,
@@ -309,3 +311,41 @@ def test_greenlet_that_waits_for_a_lock_without_known_holder_is_unknown() -> Non
     assert (found.kind, found.greenlets) == ("unknown", (1,))
     for fine in (GreenletWait("x", locked=True, timed=True), GreenletWait("gevent.event.Event", others=1)):
         assert judge(greenlets((1, fine))).kind == "idle"
+
+
+def sleeper(number: int, seconds: float | None, *, code: ReasonCode = "sleeps-for") -> Thread:
+    return replace(thread(number, blocked_on=code), ended_by=(Ender("time", seconds),))
+
+
+@pytest.mark.parametrize(("threads", "kind", "numbers", "behind"), [
+    # a lock is held for long
+    ([thread(1, HELD_BY_2), sleeper(2, 600)], "blocked-behind", (2,), (1,)),
+    ([thread(1, HELD_BY_2), sleeper(2, 600), thread(3, status="running")], "blocked-behind", (2,), (1,)),
+    # and for a moment, which others have waited for, or not
+    ([replace(thread(1, HELD_BY_2), since=9.0), sleeper(2, 0.1)], "blocked-behind", (2,), (1,)),
+    ([replace(thread(1, HELD_BY_2), since=0.1), sleeper(2, 0.1)], "idle", (), ()),
+    ([replace(thread(1, HELD_BY_2), since=9.0), thread(2, SOCKET), thread(3, status="running")],
+     "blocked-behind", (2,), (1,)),
+    # nobody needs the GIL to sleep
+    ([thread(1, GIL_OF_2), sleeper(2, 0.1)], "blocked-behind", (2,), (1,)),
+    ([thread(1, GIL_OF_2), thread(2, blocked_on="waits-for-signal")], "blocked-behind", (2,), (1,)),
+    # a thread that others join may sleep
+    ([thread(1, END_OF_2), sleeper(2, 600)], "idle", (), ()),
+    # the holder waits for a lock itself
+    ([thread(1, HELD_BY_2), thread(2, GIL_OF_2), sleeper(3, 600)], "idle", (), ()),
+    # a day is no answer
+    ([thread(1, HELD_BY_2), sleeper(2, 86400)], "blocked-behind", (2,), (1,)),
+    ([replace(thread(1, blocked_on="sleeps-for"), polling=Polling(PyFrame("f", "f", "/app/a.py", 1)))],
+     "polling", (1,), ()),
+    ([replace(thread(1, blocked_on="sleeps-for"), polling=Polling(PyFrame("f", "f", "/app/a.py", 1))),
+      thread(2, EMPTY)], "idle", (), ()),
+])
+def test_lock_of_a_thread_that_sleeps(threads: list[Thread], kind: str, numbers: tuple[int, ...],
+                                      behind: tuple[int, ...]) -> None:
+    found = judge(report(*threads, locks=LOCKS))
+    assert (found.kind, found.threads, found.behind) == (kind, numbers, behind)
+
+
+@pytest.mark.parametrize(("seconds", "expected"), [(600.0, True), (None, True), (3600.0, None)])
+def test_a_long_timeout_ends_nothing(seconds: float | None, expected: bool | None) -> None:
+    assert ends_by_itself(report(sleeper(1, seconds))) is expected
