@@ -45,6 +45,10 @@ def comparable(value: Json) -> Json:
         return value
     kept = {name: comparable(each) for name, each in value.items()
             if value.get("language") != "native" or name not in _ONLY_GDB}
+    # time passes from one report to the next, and GDB has run each thread when it stopped it
+    kept.pop("since", None)
+    if kept.get("what") == "time" or "frame" in kept:
+        kept.pop("seconds", None)
     if kept.get("status") == "running" and kept.get("stack"):  # at another instruction each time
         for name in ("pc", "line"):
             kept["stack"][0].pop(name, None)
