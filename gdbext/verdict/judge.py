@@ -322,6 +322,8 @@ def _is_slow(scene: _Scene, holder: Thread, wanted: Iterable[Thread]) -> bool:
     if left is not None and left >= _SOON or any(
             waiter.since is not None and waiter.since >= _SOON for waiter in wanted):
         return True
+    if left is None and holder.status == "blocked" and scene.report.target.kind == "core":
+        return True  # how long it was to sleep is not known, and nobody writes a core of a program that goes on
     if not _continues(holder):
         return not scene.running and (reason == "waits-for-signal" or scene.waits_outside(holder))
     # no thread needs the GIL to sleep

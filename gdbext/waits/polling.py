@@ -24,7 +24,9 @@ def find_polling(seen: SeenThread, wait: SeenWait, context: Context) -> Polling 
     A loop that only an exception leaves, as ``while True``, is the work of a thread.
     """
     name = seen.call.name or wait.syscall if seen.call is not None else None
-    if wait.lock is not None or not wait.timed or name not in _SLEEPS or wait.seconds is None or wait.seconds > _SHORT:
+    # a core does not have the time, so a sleep until a set time may have been a short one
+    seconds = 0.0 if wait.seconds is None and context.target.kind == "core" else wait.seconds
+    if wait.lock is not None or not wait.timed or name not in _SLEEPS or seconds is None or seconds > _SHORT:
         return None
     for reader, stack in context.python_locks.stacks(seen.number):
         for raw in stack[:_MOST_FRAMES]:

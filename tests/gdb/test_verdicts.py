@@ -142,9 +142,11 @@ def test_verdict(variant: str, tmp_path: Path) -> None:
 def test_children_are_the_next_step() -> None:
     python, _ = interpreters.use("3.12")
     with running(python, "children") as pid:
-        ran = launch("report", str(pid))
+        ran = launch("report", str(pid), "--alone")
         assert f"\nNext: gdbext report --children {pid}\n" in ran.stdout
-        tree = launch("report", str(pid), "--children")
+        tree, unasked = launch("report", str(pid), "--children"), launch("report", str(pid))
+    # the answer is in the children, so they are read without being asked for
+    assert (unasked.status, unasked.stdout.splitlines()[0]) == (1, tree.stdout.splitlines()[0])
     lines = tree.stdout.splitlines()
     assert tree.status == 1
     assert lines[0] == "3 processes: 0 deadlocked with each other, 2 with a deadlock of their own"

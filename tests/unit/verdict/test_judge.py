@@ -349,3 +349,9 @@ def test_lock_of_a_thread_that_sleeps(threads: list[Thread], kind: str, numbers:
 @pytest.mark.parametrize(("seconds", "expected"), [(600.0, True), (None, True), (3600.0, None)])
 def test_a_long_timeout_ends_nothing(seconds: float | None, expected: bool | None) -> None:
     assert ends_by_itself(report(sleeper(1, seconds))) is expected
+
+
+def test_a_core_does_not_say_how_long_a_sleep_was_to_last() -> None:
+    made = report(thread(1, HELD_BY_2), sleeper(2, None, code="sleeps-until"), locks=LOCKS)
+    assert judge(made).kind == "idle"
+    assert judge(replace(made, target=replace(INFO, kind="core"))).kind == "blocked-behind"
