@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gdbext.model import DERIVED, Ender, Lock, Wait
-from gdbext.model.kinds import kind_of
+from gdbext.model.kinds import FUTEX, kind_of
 from gdbext.model.reasons import Reason, find_reasons, parts
 
 #: Waits for child processes: their ends, or what one of them does.
@@ -46,7 +46,8 @@ def _of_lock(waits: Wait, lock: Lock) -> Sequence[Ender]:
     kind = kind_of(lock.kind)
     if lock.shared:
         return [Ender("this-process", evidence=DERIVED), Ender("outside", evidence=DERIVED)]
-    return [Ender("this-process", evidence=DERIVED)] if kind.own_threads_only else []
+    # anybody who has the memory may wake a futex word
+    return [Ender("this-process", evidence=DERIVED)] if kind.own_threads_only and lock.kind != FUTEX else []
 
 
 def only_this_process_ends(lock: Lock) -> bool:
