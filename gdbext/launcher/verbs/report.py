@@ -76,10 +76,9 @@ def run(options: argparse.Namespace) -> int:
 
         return children.run(options)
     targets = parse_targets(options)
-    # the verdict decides whether children are looked at, and only the document has it
-    has_children = len(targets) == 1 and targets[0].pid is not None and not options.alone and len(
-        process_tree(targets[0].pid)) > 1
-    how = replace(parse_options(options), text_only=_text_is_all(options) and not has_children)
+    # if the process waits for a child, the answer may be there; only the document has the verdict
+    may_follow = _text_is_all(options) and not options.alone and _has_children(targets)
+    how = replace(parse_options(options), text_only=_text_is_all(options) and not may_follow)
     progress = Progress(len(targets), name="gdbext report") if len(targets) > 1 else None
     found: list[Result] = []
     try:
@@ -96,7 +95,7 @@ def run(options: argparse.Namespace) -> int:
     finally:
         if progress is not None:
             progress.clear()
-    if len(found) == 1 and _follows(*found[0], options):
+    if may_follow and isinstance(found[0][1], Report) and found[0][1].verdict.kind == "children":
         from gdbext.launcher import children
 
         status = children.run_if_found(options)
@@ -106,10 +105,9 @@ def run(options: argparse.Namespace) -> int:
     return worst(made.status for _, made in found)
 
 
-def _follows(target: Target, made: Report | NoReport, options: argparse.Namespace) -> bool:
-    """Whether the answer may be in the child processes: the process waits for one, and only the text is wanted."""
-    return (target.pid is not None and isinstance(made, Report) and made.verdict.kind == "children"
-            and not options.alone and _text_is_all(options))
+def _has_children(targets: Sequence[Target]) -> bool:
+    """Whether the only target is a process with child processes."""
+    return len(targets) == 1 and targets[0].pid is not None and len(process_tree(targets[0].pid)) > 1
 
 
 def _text_is_all(options: argparse.Namespace) -> bool:

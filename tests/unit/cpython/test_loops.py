@@ -23,15 +23,17 @@ def line_of_condition(body: str) -> int | None:
     source = "def work(ready, sleep, items):\n" + textwrap.indent(textwrap.dedent(body), "    ")
     module = compile(source, "job.py", "exec")
     code = next(each for each in module.co_consts if isinstance(each, CodeType))
-    bytecode = (with_table(code.co_code, code.co_exceptiontable, opcodes) if sys.version_info >= (3, 11)
-                else with_blocks(code.co_code, opcodes))
+    if sys.version_info >= (3, 11):
+        bytecode = with_table(code.co_code, code.co_exceptiontable, opcodes)
+    else:
+        bytecode = with_blocks(code.co_code, opcodes)
     line = 1 + next(i for i, text in enumerate(source.splitlines()) if text.endswith("# here"))
-    at = next(each for each in dis.get_instructions(code) if each.opname.startswith("CALL")
-              and (each.positions.lineno if sys.version_info >= (3, 11) and each.positions else line) == line).offset
+    lines = dict(dis.findlinestarts(code))
+    at = next(each.offset for each in dis.get_instructions(code) if each.opname.startswith("CALL")
+              and lines[max(start for start in lines if start <= each.offset)] == line)
     found = find_condition(bytecode, at)
     if found is None:
         return None
-    lines = dict(dis.findlinestarts(code))
     return int(lines[max(start for start in lines if start <= found)] or 0) - 1
 
 
