@@ -234,17 +234,17 @@ def text(tree: Tree, found: Triage) -> Safe:
     waiting = {node.pid for node, _, others in _waits_between_processes(tree) if not set(trouble).isdisjoint(others)}
     trouble.sort(key=lambda pid: (pid not in across and tree.snapshots[pid].status != FOUND, pid in waiting))
     lines += [f"  {_process_line(tree, pid, whole=True)}" for pid in trouble[:_MANY_IN_TROUBLE]]
-    lines += ["", words.TREE]
-    depths: dict[int, int] = {}
-    for pid, parent in tree.parents.items():
-        depths[pid] = depths[parent] + 1 if parent in depths else 0
-        lines.append(f"{'  ' * depths[pid]}  {_process_line(tree, pid)}")
     for deadlock in tree.deadlocks:
         lines += ["", one_line(words.deadlock_heading(deadlock.processes, deadlock.evidence, joined(deadlock.why)))]
         lines += [f"  {_wait_line(tree, *each)}" for each in _edges(tree, deadlock)]
         if deadlock.stuck_behind:
             behind = words.stuck_behind([_process(tree, pid) for pid in deadlock.stuck_behind])
             lines.append(f"  {one_line(behind)}")
+    lines += ["", words.TREE]
+    depths: dict[int, int] = {}
+    for pid, parent in tree.parents.items():
+        depths[pid] = depths[parent] + 1 if parent in depths else 0
+        lines.append(f"{'  ' * depths[pid]}  {_process_line(tree, pid)}")
     members = {node for deadlock in tree.deadlocks for node in deadlock.members}
     waits = [each for each in _waits_between_processes(tree) if each[0] not in members]
     if waits:
