@@ -65,7 +65,7 @@ class Tree:
         return Triage(classes.merge(read), tuple(failures), tuple(incomplete), _as_document(self))
 
 
-#: How many processes are looked at without being asked for, and for how long at most, in seconds.
+#: How many processes are read without being asked for, and for how long at most, in seconds.
 _MOST_UNASKED, _UNASKED = 16, 10.0
 
 

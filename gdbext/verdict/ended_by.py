@@ -46,7 +46,7 @@ def _of_lock(waits: Wait, lock: Lock) -> Sequence[Ender]:
     kind = kind_of(lock.kind)
     if lock.shared:
         return [Ender("this-process", evidence=DERIVED), Ender("outside", evidence=DERIVED)]
-    # anybody who has the memory may wake a futex word
+    # any process that shares the memory may wake a futex word
     return [Ender("this-process", evidence=DERIVED)] if kind.own_threads_only and lock.kind != FUTEX else []
 
 

@@ -39,8 +39,8 @@ EXCEPTIONS: dict[str, tuple[str, ...]] = {
     "launcher/snapshots/cores.py": ("",), "launcher/snapshots/rights.py": ("",), "launcher/verbs/doctor.py": ("",),
     "launcher/verbs/install.py": ("",),
     # commands of GDB and of a shell
-    "launcher/snapshots/snapshot.py": ("set ", "python import sys;", "Operation not permitted"),
-    "launcher/verbs/attach.py": ("python import gdbext", "set auto-load", "set gdbext "),
+    "launcher/snapshots/by_gdb.py": ("set ", "python import gdbext", "py-threads-locks", "Operation not permitted"),
+    "launcher/verbs/attach.py": ("set auto-load", "set gdbext "),
     "launcher/verbs/completion.py": ("_gdbext_pids() {",),
 }
 _WORD = re.compile(r"[A-Za-z][a-z']+(?=[\s,.;:?!)]|$)")
