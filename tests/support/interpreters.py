@@ -104,8 +104,8 @@ def find(name: str) -> Interpreter:
     if name == "debian":
         path: Path | None = DEBIAN_PYTHON.resolve() if _is_debians(DEBIAN_PYTHON) else None
         return Interpreter(name, path, f"{DEBIAN_PYTHON} is not Debian's Python", False)
-    if os.environ.get("GDBEXT_SHORT"):
-        return Interpreter(name, None, "scripts/test without arguments tests with Debian's Python only", False)
+    if os.environ.get("GDBEXT_SHORT") and not is_required(name):
+        return Interpreter(name, None, "a short run tests with Debian's Python and those in GDBEXT_REQUIRE only", False)
     version, _, copy = name.partition("-")
     found = _once_a_run(name, lambda: _get_python(["--stripped" if copy else "--debug-info", "--no-build", version]))
     return Interpreter(name, *found, symbols=not copy)

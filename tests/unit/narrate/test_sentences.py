@@ -39,7 +39,7 @@ EXCEPTIONS: dict[str, tuple[str, ...]] = {
     "launcher/snapshots/cores.py": ("",), "launcher/snapshots/rights.py": ("",), "launcher/verbs/doctor.py": ("",),
     "launcher/verbs/install.py": ("",),
     # commands of GDB and of a shell
-    "launcher/snapshots/by_gdb.py": ("set ", "python import gdbext", "py-threads-locks", "Operation not permitted"),
+    "launcher/snapshots/by_gdb.py": ("set ", "python ", "py-threads-locks", "Operation not permitted"),
     "launcher/verbs/attach.py": ("set auto-load", "set gdbext "),
     "launcher/verbs/completion.py": ("_gdbext_pids() {",),
 }
