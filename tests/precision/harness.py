@@ -74,9 +74,9 @@ NATIVE = "native"
 #: The number of snapshots of a healthy program, and the number in a long run.
 LOOKS, LONG_LOOKS = 1, 50
 #: The same without GDB.
-LOOKS_WITHOUT_GDB, LONG_LOOKS_WITHOUT_GDB = 4, 200
+LOOKS_WITHOUT_GDB, LONG_LOOKS_WITHOUT_GDB = 3, 200
 #: The time after which there are no more of these, in seconds, and the least number of them. Not in a long run.
-LOOKING, LEAST_LOOKS = 6.0, 2
+LOOKING, LEAST_LOOKS = 3.0, 2
 #: Stops a program for a snapshot; GDB keeps it to itself, and no program uses it.
 STOP = signal.SIGUSR2
 #: The name of the core that `looks_at` makes of a process that goes on.
@@ -122,7 +122,8 @@ class Program:
     def chosen(self) -> tuple[str, ...]:
         """The interpreters to run the program with in this run."""
         if self.pythons[0].startswith(NATIVE):
-            return self.pythons
+            # every second build of a program with several, always the same ones
+            return tuple(combinations.part(self.pythons, zlib.crc32(self.name.encode()))) or self.pythons
         choice = os.environ.get(CHOICE, "")
         if choice == "all":
             return self.pythons
