@@ -12,6 +12,7 @@ stopped (`gdbext.targets.image`), and other pages that they change too. It does 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import socket
 import time
@@ -425,7 +426,10 @@ class ProcessTarget(DirectTarget):
         for _ in range(_CHECKS):
             try:
                 found = self._compare()
-            except OSError:  # the process has ended
+            except OSError as error:
+                if error.errno in (errno.EMFILE, errno.ENFILE):
+                    raise
+                # the process has ended
                 return Changes(frozenset(self.tasks), frozenset(self.tasks))
             if not found.moved and not found.pages:
                 break

@@ -19,6 +19,11 @@ PAIRS = (("3.8", "3.1.1"), ("3.9-stripped", "2.0.2"), ("3.10", "3.2.5"), ("3.11"
 LOCKING = (("3.9-stripped", "2.0.2"), ("3.13", "3.5.6"))
 
 
+#: A thread waits for the lock of one that has ended, and the other one for a pipe that only this process has: neither
+#: will run again. A core does not record the holders of a pipe.
+HOPELESS = {("main", "descriptor:0x3", None), ("taker", "lock", None)}
+
+
 @contextmanager
 def running(name: str, release: str, variant: str, folder: Path) -> Iterator[tuple[Sample, bool]]:
     python, symbols = interpreters.use(name)
@@ -76,7 +81,8 @@ def test_thread_that_alone_can_resume_the_greenlet_is_the_holder(
         lock = report.lock("lock")
         assert [report.role(holder["thread"]) for holder in lock["holders"]] == [
             *sample.truth.locks["lock"].holders], where
-        assert report.edges() == {tuple(edge) for edge in sample.truth.deadlock}, where
+        hopeless = HOPELESS if variant == "ended" and where != "gcore" else set()
+        assert report.edges() == {tuple(edge) for edge in sample.truth.deadlock} | hopeless, where
         for holder in lock["holders"]:
             assert (holder["evidence"], holder["why_code"]["code"]) == ("derived", "in-suspended-greenlet"), where
             assert holder["taken_at"]["function"] == ("main" if variant == "main" else "hold"), where

@@ -225,7 +225,7 @@ class _Run:
         lines = parse_answer(self._output)
         try:
             if self._late is not None:
-                raise KeyError  # a GDB that is told to end may run its last command first
+                raise KeyError  # a GDB that gets SIGTERM may run its last command first
             report = read_document(json.loads(lines["document"]))
         except (KeyError, ValueError, BadDocument):
             error = self._error(gdb, "attaching" in lines)
