@@ -207,9 +207,13 @@ def _process(tree: Tree, pid: int) -> ProcessName:
 def _process_line(tree: Tree, pid: int, whole: bool = False) -> str:
     seen = tree.snapshots.get(pid)
     report, problem = (seen.report, seen.problem) if seen is not None else (None, None)
-    others = sorted({other for deadlock in tree.deadlocks if pid in deadlock.processes
-                     for other in deadlock.processes} - {pid})
-    return one_line(words.process_line(_process(tree, pid), report, problem, whole, others))
+    return one_line(words.process_line(_process(tree, pid), report, problem, whole, _deadlocked_with(tree, pid)))
+
+
+def _deadlocked_with(tree: Tree, pid: int) -> list[int]:
+    """The other processes of the deadlocks that a process is in."""
+    return sorted({other for deadlock in tree.deadlocks if pid in deadlock.processes
+                   for other in deadlock.processes} - {pid})
 
 
 def _wait_line(tree: Tree, node: Node, wait: Wait, pids: Iterable[int]) -> str:
@@ -276,9 +280,9 @@ def _own_lines(tree: Tree, seen: Snapshot, is_answered: bool) -> list[str]:
 
 def shown_targets(tree: Tree) -> list[Shown]:
     """The processes as `render.html` takes them."""
-    return [replace(seen.for_page(), hint=seen.hint,
+    return [replace(seen.for_page(), hint=seen.hint, deadlocked_with=tuple(_deadlocked_with(tree, pid)),
                     parent=tree.snapshots[parent].target if parent is not None and parent in tree.snapshots else None)
-            for parent, seen in zip(tree.parents.values(), tree.snapshots.values())]
+            for (pid, parent), seen in zip(tree.parents.items(), tree.snapshots.values())]
 
 
 def page_edges(tree: Tree) -> list[dict[str, Any]]:

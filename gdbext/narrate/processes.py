@@ -43,6 +43,11 @@ def tree_summary(count: int, across: int, inside: int, unknown: int) -> str:
             f"{inside:,} with a deadlock of their own" + (f", {unknown:,} without a verdict" if unknown else ""))
 
 
+def deadlock_with(pids: Sequence[int]) -> Words:
+    """The answer for a process that deadlocks with others."""
+    return (f"DEADLOCK with process{'es' if len(pids) > 1 else ''} {', '.join(map(str, pids))}",)
+
+
 def process_line(process: ProcessName, report: Report | None, problem: str | None, whole: bool,
                  deadlocked_with: Sequence[int] = ()) -> Words:
     """A process with its verdict.
@@ -51,8 +56,7 @@ def process_line(process: ProcessName, report: Report | None, problem: str | Non
     :param deadlocked_with: the other processes of a deadlock, which matters more than the process's own verdict.
     """
     if deadlocked_with:
-        return (*process_name(process), f": DEADLOCK with process{'es' if len(deadlocked_with) > 1 else ''} "
-                f"{', '.join(map(str, deadlocked_with))}")
+        return (*process_name(process), ": ", *deadlock_with(deadlocked_with))
     if report is None:
         return (*process_name(process), ": could not be inspected", *((": ", Foreign(problem, 300)) if problem else ()))
     facts = Facts(report)

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 from gdbext.errors import MissingLibrary
 from gdbext.model import Columns, Frame, Local, MixedStack, NativeFrame, Part, PyFrame, Report, TargetInfo, Thread
-from gdbext.narrate import crash, gils, graph, greenlets, locks, tasks, threads, verdict
+from gdbext.narrate import crash, gils, graph, greenlets, locks, processes, tasks, threads, verdict
 from gdbext.narrate.frames import (
     explaining_frames,
     frame_name,
@@ -146,10 +146,13 @@ class View:
         self.threads = self.facts.threads
         self.states = threads.states(self.facts)
         self.tone, self.headline = verdict.headline(self.facts) if self.seen else verdict.not_seen(self.problem)
+        if shown.deadlocked_with:
+            self.tone, self.headline = "bad", processes.deadlock_with(shown.deadlocked_with)
         #: what is wrong comes first, whatever process started it
         self.rank = _RANKS.index(self.tone)
         #: whether the report has what a verdict rests on
-        self.judged = self.seen and (bool(self.threads) or self.report.verdict is not None)
+        self.judged = self.seen and not shown.deadlocked_with and (
+            bool(self.threads) or self.report.verdict is not None)
         self._source = shown.source
         self.source_notes = shown.source_notes
         self._place_of_lock = {lock: place for place, lock in enumerate(self.facts.locks)}

@@ -15,6 +15,7 @@ class Shown:
 
     `stopped` is the time for which the target was paused, in seconds; `parent` is its parent in the index. `source` has
     lines of source files by file and line number, and `source_notes` says what is missing or uncertain in them.
+    `deadlocked_with` are the other processes of a deadlock, which is the answer in place of the report's own verdict.
     """
 
     target: str
@@ -25,3 +26,4 @@ class Shown:
     parent: str | None = None
     source: Mapping[tuple[str, int], str] = field(default_factory=dict)
     source_notes: tuple[str, ...] = ()
+    deadlocked_with: tuple[int, ...] = ()

@@ -120,6 +120,17 @@ def test_several_targets_have_an_index() -> None:
     assert "not a coretake another" in made.text("main")
 
 
+def test_deadlock_with_other_processes_is_the_answer() -> None:
+    """In place of what the report of the process alone says."""
+    alone, member = several()[1], dataclasses.replace(several()[1], deadlocked_with=(7, 9))
+    assert "COMPUTING" in page(alone).text()
+    text = page(member, alone).text("nav")
+    assert "workerDEADLOCK with processes 7, 9" in text
+    made = page(member).text()
+    assert "COMPUTING" not in made
+    assert "MainThread" in made
+
+
 def test_classes_link_to_their_representatives() -> None:
     made = page(*several(), classes=[
         {"verdict": "deadlock: GIL, rwlock", "count": 700, "members": ["scheduler <b>", "other <i>"],
