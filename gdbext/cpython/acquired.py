@@ -13,8 +13,8 @@ from typing import Literal, NamedTuple, Optional
 
 from gdbext.cpython.bytecode import Bytecode
 from gdbext.cpython.frames import FrameReader
+from gdbext.cpython.functions import Functions
 from gdbext.cpython.lock_calls import LOCK_NAMES, LockCall, LockCalls, Names, Place, find_lock_calls
-from gdbext.cpython.loops import Functions
 from gdbext.errors import GdbextError
 from gdbext.remembered import remembered
 from gdbext.worklist import Fixpoint, walk

@@ -14,7 +14,7 @@ class Region:
 
     `path` is the mapped file, None for anonymous memory, or the kernel's name of the range (``[stack]``); `offset` is
     the file offset of the first byte. A core has the contents below the address `kept`; None means all of them. `file`
-    is the device and inode of what a process has mapped.
+    is the device and inode of the file that a process has mapped.
     """
 
     start: int

@@ -7,8 +7,8 @@ from collections.abc import Collection
 from gdbext.cpython.acquired import LockFlows
 from gdbext.cpython.files import FileReader
 from gdbext.cpython.frames import RawFrame
+from gdbext.cpython.functions import Functions
 from gdbext.cpython.locks import LockReader
-from gdbext.cpython.loops import Functions
 from gdbext.cpython.naming import Names
 from gdbext.cpython.object_names import ObjectNames
 from gdbext.cpython.places import PlaceReader

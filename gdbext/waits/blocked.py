@@ -34,6 +34,7 @@ from gdbext.threads.site import Sites
 from gdbext.threads.threads import SeenThread
 from gdbext.waits.descriptors import MANY, Descriptors
 from gdbext.waits.file_locks import file_lock_wait
+from gdbext.waits.time_left import MILLISECONDS, TIMER_ABSTIME, TIMESPECS, read_timespec
 
 READ, WRITE, EVENTS = "waiting to read", "waiting to write", "waiting for events"
 DISK = "waiting for the disk"
@@ -44,11 +45,9 @@ _MAX_CLOCK = 16
 _MAX_FD = 1 << 20
 _MAX_EVENTS = 1 << 14
 
-_TIMESPEC = struct.Struct("<qq")  # struct __kernel_timespec: seconds, nanoseconds
 _GETEVENTS = struct.Struct("<QIIQ")  # struct io_uring_getevents_arg: mask, its size, -, struct __kernel_timespec *
 _UINT64 = struct.Struct("<Q")
 
-_TIMER_ABSTIME = 1
 _CLONE_VFORK = 0x4000
 _IORING_ENTER_EXT_ARG = 8
 
@@ -67,10 +66,6 @@ _STATES = {
 }
 #: Which argument is the other descriptor of a call that copies.
 _COPIES_TO = {"splice": 2, "tee": 1, "copy_file_range": 2}
-#: Which argument is the timeout of a call: milliseconds, or a ``struct timespec *``.
-_MILLISECONDS = {"poll": 2, "epoll_wait": 3, "epoll_pwait": 3}
-_TIMESPECS = {"ppoll": 2, "select": 4, "pselect6": 4, "epoll_pwait2": 3, "mq_timedsend": 4, "mq_timedreceive": 4,
-              "rt_sigtimedwait": 2, "semtimedop": 3, "io_getevents": 4}
 #: Calls that the kernel restarts as ``restart_syscall``, by the names of the functions that make them.
 _RESTARTED = {"poll": "poll", "poll_chk": "poll", "nanosleep": "clock_nanosleep",
               "clock_nanosleep": "clock_nanosleep", "sleep": "clock_nanosleep", "usleep": "clock_nanosleep",
@@ -155,10 +150,10 @@ class Blocked:
         return SeenWait(because("descriptor", name=name), _lock(fd, name, state, why), timed)
 
     def _timed(self, name: str, arguments: Sequence[int]) -> bool:
-        if name in _MILLISECONDS:
-            return c_int(arguments[_MILLISECONDS[name]]) >= 0
-        if name in _TIMESPECS:
-            return arguments[_TIMESPECS[name]] != 0
+        if name in MILLISECONDS:
+            return c_int(arguments[MILLISECONDS[name]]) >= 0
+        if name in TIMESPECS:
+            return arguments[TIMESPECS[name]] != 0
         if name == "io_uring_enter" and arguments[3] & _IORING_ENTER_EXT_ARG:
             values = self._unpack(_GETEVENTS, arguments[4])
             return values is not None and values[3] != 0
@@ -271,19 +266,20 @@ class Blocked:
         return SeenWait(because("waits-for-execve", children=children, count=count))
 
     def _clock_nanosleep(self, name: str, arguments: Sequence[int]) -> SeenWait:
-        if arguments[1] & _TIMER_ABSTIME:
-            until, now = self._timespec(arguments[2]), self._proc.now(arguments[0]) if self._proc is not None else None
+        if arguments[1] & TIMER_ABSTIME:
+            until = read_timespec(self._memory, arguments[2])
+            now = self._proc.now(arguments[0]) if self._proc is not None else None
             text = because("sleeps-until") if until is None or now is None else self._more(until - now)
             return SeenWait(text, timed=True)
         return SeenWait(self._sleep(arguments[2]), timed=True)
 
     def _sleep(self, at: int) -> Reason:
-        seconds = self._timespec(at)
+        seconds = read_timespec(self._memory, at)
         return because("sleeps") if seconds is None else because("sleeps-for", seconds=_seconds(seconds))
 
     def _left(self, at: int) -> Reason:
         """A sleep in ``select`` or ``ppoll``, into whose timeout the kernel writes the remaining time."""
-        seconds = self._timespec(at)
+        seconds = read_timespec(self._memory, at)
         return self._more(seconds) if seconds is not None else because("sleeps")
 
     @staticmethod
@@ -325,12 +321,12 @@ class Blocked:
             # before glibc 2.31 the function `nanosleep` made the call of that name
             return "nanosleep" if name == "clock_nanosleep" and arguments[0] >= _MAX_CLOCK else name
         first, second, third = arguments[:3]
-        if first < _MAX_CLOCK and second == 0 and self._timespec(third) is not None:
+        if first < _MAX_CLOCK and second == 0 and read_timespec(self._memory, third) is not None:
             return "clock_nanosleep"
         if first == 0 and second == 0:
             return "poll"
         if second > MOST_DESCRIPTORS:
-            return "nanosleep" if self._timespec(first) is not None else None
+            return "nanosleep" if read_timespec(self._memory, first) is not None else None
         return "poll" if self._is_polled(first, second) else None
 
     @if_unreadable(False)
@@ -343,13 +339,6 @@ class Blocked:
     @if_unreadable(None)
     def _unpack(self, form: struct.Struct, at: int) -> tuple[int, ...] | None:
         return form.unpack(self._memory.read(at, form.size))
-
-    def _timespec(self, at: int) -> float | None:
-        """A ``struct timespec`` in seconds; None if it is unreadable or invalid."""
-        values = self._unpack(_TIMESPEC, at)
-        if values is None or values[0] < 0 or not 0 <= values[1] < 10 ** 9:
-            return None
-        return values[0] + values[1] / 1e9
 
 
 def _lock(address: int, name: str, state: str, why: Reason | None) -> SeenLock:

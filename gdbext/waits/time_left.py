@@ -12,22 +12,23 @@ from collections.abc import Callable
 from gdbext.arch.protocol import Syscall
 from gdbext.errors import if_unreadable
 from gdbext.glibc.futex import CLOCK_REALTIME, FUTEX_LOCK_PI, FUTEX_WAIT, PRIVATE
+from gdbext.inferior.awaited import c_int
 from gdbext.inferior.protocol import Memory
 
 _TIMESPEC = struct.Struct("<qq")  # struct __kernel_timespec: seconds, nanoseconds
-_TIMER_ABSTIME = 1
-#: Which argument of a call is its timeout, in milliseconds or as a ``struct timespec *`` from now on.
-_MILLISECONDS = {"poll": 2, "epoll_wait": 3, "epoll_pwait": 3}
-_RELATIVE = {"ppoll": 2, "select": 4, "pselect6": 4, "epoll_pwait2": 3, "rt_sigtimedwait": 2, "semtimedop": 3,
-             "io_getevents": 4, "nanosleep": 0}
+TIMER_ABSTIME = 1
+#: Which argument of a call is its timeout in milliseconds.
+MILLISECONDS = {"poll": 2, "epoll_wait": 3, "epoll_pwait": 3}
 #: Which argument is a ``struct timespec *`` of CLOCK_REALTIME.
 _ABSOLUTE = {"mq_timedsend": 4, "mq_timedreceive": 4}
+#: Which argument is a ``struct timespec *``, from now on unless the call is one of those above.
+TIMESPECS = {"ppoll": 2, "select": 4, "pselect6": 4, "epoll_pwait2": 3, "rt_sigtimedwait": 2, "semtimedop": 3,
+             "io_getevents": 4, **_ABSOLUTE}
 
 #: The time of a clock of the process, in seconds; None if it is not known.
 Now = Callable[[int], "float | None"]
 
 
-@if_unreadable(None)
 def time_left(memory: Memory, call: Syscall, name: str, now: Now | None) -> float | None:
     """The longest time that a wait can still last, in seconds; None if it has no timeout, or that is not known.
 
@@ -35,30 +36,32 @@ def time_left(memory: Memory, call: Syscall, name: str, now: Now | None) -> floa
     :param now: None for a core, where the time of the snapshot is not known.
     """
     arguments = call.arguments
-    if name in _MILLISECONDS:
-        milliseconds = arguments[_MILLISECONDS[name]] & 0xFFFFFFFF
-        return milliseconds / 1000 if milliseconds < 1 << 31 else None
+    if name in MILLISECONDS:
+        milliseconds = c_int(arguments[MILLISECONDS[name]])
+        return milliseconds / 1000 if milliseconds >= 0 else None
     clock: int | None = None
     if name in ("futex", "futex_wait", "futex_waitv"):
         at, clock = _of_futex(name, arguments)
-    elif name in _ABSOLUTE:
-        at, clock = arguments[_ABSOLUTE[name]], time.CLOCK_REALTIME
+    elif name == "nanosleep":
+        at = arguments[0]
     elif name == "clock_nanosleep":
-        at, clock = arguments[2], arguments[0] if arguments[1] & _TIMER_ABSTIME else None
-    elif name in _RELATIVE:
-        at = arguments[_RELATIVE[name]]
+        at, clock = arguments[2], arguments[0] if arguments[1] & TIMER_ABSTIME else None
+    elif name in TIMESPECS:
+        at, clock = arguments[TIMESPECS[name]], time.CLOCK_REALTIME if name in _ABSOLUTE else None
     else:
         return None
-    if not at:
-        return None
-    seconds, nanoseconds = _TIMESPEC.unpack(memory.read(at, _TIMESPEC.size))
-    if seconds < 0 or not 0 <= nanoseconds < 10 ** 9:
-        return None
-    until = seconds + nanoseconds / 1e9
-    if clock is None:
-        return float(until)
+    until = read_timespec(memory, at) if at else None
+    if until is None or clock is None:
+        return until
     then = now(clock) if now is not None else None
     return max(until - then, 0.0) if then is not None else None
+
+
+@if_unreadable(None)
+def read_timespec(memory: Memory, at: int) -> float | None:
+    """A ``struct timespec`` in seconds; None if it is unreadable or invalid."""
+    seconds, nanoseconds = _TIMESPEC.unpack(memory.read(at, _TIMESPEC.size))
+    return float(seconds + nanoseconds / 1e9) if seconds >= 0 and 0 <= nanoseconds < 10 ** 9 else None
 
 
 def _of_futex(name: str, arguments: tuple[int, ...]) -> tuple[int, int | None]:

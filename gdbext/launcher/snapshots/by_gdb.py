@@ -36,6 +36,7 @@ from gdbext.launcher.snapshots.programs import environment, source_line
 from gdbext.launcher.snapshots.rights import why_not_traced
 from gdbext.launcher.snapshots.said import last_line, memory_hint
 from gdbext.launcher.status import NoGdb, NoReport, Unreadable
+from gdbext.model import Report
 from gdbext.render.escape import printable
 from gdbext.schema.read import read_document
 
@@ -223,14 +224,12 @@ class _Run:
         from gdbext.render.style import Style
 
         lines = parse_answer(self._output)
-        try:
-            if self._late is not None:
-                raise KeyError  # a GDB that gets SIGTERM may run its last command first
-            report = read_document(json.loads(lines["document"]))
-        except (KeyError, ValueError, BadDocument):
+        # a GDB that gets SIGTERM may run its last command before it ends
+        report = _read_document(lines.get("document")) if self._late is None else None
+        if report is None:
             error = self._error(gdb, "attaching" in lines)
             error.paused = self._paused
-            raise error from None
+            raise error
         if self._target.pid is not None:
             files = answer.source_of_process(self._target.pid)
             if self._paused is not None:
@@ -281,6 +280,14 @@ class _Run:
         last = last_line(self._said)
         return Unreadable(f"GDB ended without an answer{': ' if last else ''}{last}",
                           memory_hint() or "`gdbext doctor` checks this GDB")
+
+
+def _read_document(text: bytes | None) -> Report | None:
+    """The report of a document; None if there is none, or if it is damaged."""
+    try:
+        return read_document(json.loads(text)) if text is not None else None
+    except (ValueError, BadDocument):
+        return None
 
 
 def _ended_with(parent: int) -> Callable[[], None]:

@@ -4,8 +4,8 @@ import pytest
 
 from gdbext.cpython.acquired import LockFlows
 from gdbext.cpython.frames import FrameReader, RawFrame
+from gdbext.cpython.functions import Functions
 from gdbext.cpython.locks import LockReader
-from gdbext.cpython.loops import Functions
 from gdbext.cpython.objects import Objects
 from gdbext.cpython.places import PlaceReader
 from gdbext.cpython.taken import TakenLock, TakenLocks
