@@ -78,6 +78,7 @@ def answer(report: Report, incomplete: GdbextError | None, files: SourceFiles, s
     verdict = verdict_of(report)
     return {
         **({} if text_only else _document_and_graph(report)), "text": text, "outcome": verdict.outcome,
+        "verdict": verdict.kind,
         # the launcher has no right to read files that the target names, so a page shows the lines of the text
         "source": [[*place, line] for place, line in lines.items()], "source_notes": files.notes(),
         "unknown": explain(report.no_verdict) if report.no_verdict is not None else (

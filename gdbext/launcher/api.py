@@ -50,6 +50,11 @@ class Report:
         return verdict_of(self.model)
 
     @property
+    def waits_for_children(self) -> bool:
+        """Whether the verdict is that the process waits for child processes; also known without a document."""
+        return self._snapshot.verdict == "children"
+
+    @property
     def status(self) -> int:
         """The exit status of ``gdbext report`` for this report."""
         return self._snapshot.status

@@ -69,18 +69,16 @@ class Tree:
 _MOST_UNASKED, _UNASKED = 16, 10.0
 
 
-def run_if_found(options: argparse.Namespace) -> int | None:
+def run_if_found(pid: int, options: argparse.Namespace) -> int | None:
     """Report on a process and its descendants if that finds a hang which does not end by itself.
 
     :return: the exit status; None if there are none or many descendants, or no such hang.
     """
-    target = parse_target(options)
-    assert target.pid is not None
-    parents = without_own(dict(process_tree(target.pid)))
+    parents = without_own(dict(process_tree(pid)))
     if not 1 < len(parents) <= _MOST_UNASKED:
         return None
     how = parse_options(options)
-    tree = snapshot_tree(target.pid, replace(how, timeout=min(how.timeout, _UNASKED)))
+    tree = _snapshot(pid, parents, replace(how, timeout=min(how.timeout, _UNASKED)))
     found = tree.triage
     if found.status != FOUND:
         return None
@@ -124,7 +122,14 @@ def snapshot_tree(pid: int, options: Options) -> Tree:
 
     :raises NoGdb: there is no GDB.
     """
-    parents = without_own(dict(process_tree(pid)))
+    return _snapshot(pid, without_own(dict(process_tree(pid))), options)
+
+
+def _snapshot(pid: int, parents: Mapping[int, int | None], options: Options) -> Tree:
+    """Take snapshots of processes.
+
+    :param parents: the processes, each with its parent.
+    """
     snapshots: dict[int, Snapshot] = {}
     progress = Progress(len(parents), name="gdbext report")
 

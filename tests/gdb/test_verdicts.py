@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from gdbext.inferior.proc.status import process_tree
 from tests.support import gdb_session, interpreters
 from tests.support.launcher import launch
 from tests.support.samples import SOURCES, wait_until
@@ -137,6 +138,24 @@ def test_verdict(variant: str, tmp_path: Path) -> None:
     of_core = launch("report", core, python)
     assert of_core.status == expected.status, of_core.stdout
     check(expected, of_core.stdout, launch("report", core, python, "--json").document(), live=False)
+
+
+def test_child_is_read_also_if_the_process_is_named_by_its_command_line() -> None:
+    """A child fills the pipe of its errors, and the parent reads its output only."""
+    child = "import sys; sys.stderr.write('x' * 300_000); sys.stderr.flush(); print()"
+    name = f"only-the-parent-{os.getpid()}"
+    parent = (f"import subprocess, sys; pipe = subprocess.PIPE\n"
+              f"subprocess.Popen([sys.executable, '-c', {child!r}], stdout=pipe, stderr=pipe).stdout.read()")
+    python, _ = interpreters.use("debian")
+    with subprocess.Popen([python, "-c", parent, name], start_new_session=True) as process:
+        try:
+            wait_until(lambda: len(process_tree(process.pid)) == 2 and all(map(is_still, dict(
+                process_tree(process.pid)))), "both to come to rest")
+            ran = launch("report", "--name", name, gdb=None)
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
+    assert ran.status == 1
+    assert ran.stdout.startswith("2 processes: 2 deadlocked with each other, ")
 
 
 def test_children_are_the_next_step() -> None:

@@ -52,7 +52,7 @@ def environment(**variables: str) -> dict[str, str]:
     return {**kept, "PYTHONPATH": str(CHECKOUT), "TERM": "dumb", **variables}
 
 
-def launch(*arguments: str | Path, gdb: Path | str = "", by: Sequence[str] = (), **variables: str) -> Ran:
+def launch(*arguments: str | Path, gdb: Path | str | None = "", by: Sequence[str] = (), **variables: str) -> Ran:
     """Run a verb; `by` is a command prefix that reduces the launcher's rights."""
     return launch_by([*by, *command(*arguments, gdb=gdb)], **variables)
 

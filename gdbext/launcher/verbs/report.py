@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Union
 
 from gdbext.errors import UsageError
-from gdbext.inferior.proc.status import process_tree
 from gdbext.launcher.api import Report, report_on
 from gdbext.launcher.cli import (
     add_output,
@@ -62,7 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--children", action="store_true",
                         help="also report on all descendants of the process, and on their waits for each other")
     parser.add_argument("--alone", action="store_true",
-                        help="do not look at child processes where the process waits for one of them")
+                        help="do not read child processes if the process waits for one of them")
     add_text(parser)
     add_snapshot_options(parser, without_gdb=True)
 
@@ -76,9 +75,8 @@ def run(options: argparse.Namespace) -> int:
 
         return children.run(options)
     targets = parse_targets(options)
-    # if the process waits for a child, the answer may be there; only the document has the verdict
-    may_follow = _text_is_all(options) and not options.alone and _has_children(targets)
-    how = replace(parse_options(options), text_only=_text_is_all(options) and not may_follow)
+    only_text = not options.json and options.dot is None and options.html is None
+    how = replace(parse_options(options), text_only=only_text)
     progress = Progress(len(targets), name="gdbext report") if len(targets) > 1 else None
     found: list[Result] = []
     try:
@@ -89,30 +87,23 @@ def run(options: argparse.Namespace) -> int:
                 progress.advance(isinstance(made, NoReport))
             if isinstance(made, NoGdb):
                 break
+        pid = targets[0].pid if len(targets) == 1 else None
+        # if the only target waits for a child process, the answer may be there
+        if (pid is not None and only_text and not options.alone and isinstance(made, Report)
+                and made.waits_for_children):
+            from gdbext.launcher import children
+
+            status = children.run_if_found(pid, options)
+            if status is not None:
+                return status
     except KeyboardInterrupt:
         _write(found, options)
         raise
     finally:
         if progress is not None:
             progress.clear()
-    if may_follow and isinstance(found[0][1], Report) and found[0][1].verdict.kind == "children":
-        from gdbext.launcher import children
-
-        status = children.run_if_found(options)
-        if status is not None:
-            return status
     _write(found, options)
     return worst(made.status for _, made in found)
-
-
-def _has_children(targets: Sequence[Target]) -> bool:
-    """Whether the only target is a process with child processes."""
-    return len(targets) == 1 and targets[0].pid is not None and len(process_tree(targets[0].pid)) > 1
-
-
-def _text_is_all(options: argparse.Namespace) -> bool:
-    """Whether neither a document nor a graph or page is wanted."""
-    return not options.json and options.dot is None and options.html is None
 
 
 def _report(target: Target, how: Options) -> Report | NoReport:
