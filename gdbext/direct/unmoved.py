@@ -24,6 +24,8 @@ from gdbext.targets.stopping import StoppedThreads
 _WITH_IMAGE = 3
 #: How often the process is read without the threads that run, if none may be stopped.
 _WITHOUT_STOPS = 4
+#: How often it is read while all threads that move are stopped: each time, more are known to move.
+_WITH_EVERYONE = 4
 #: How long each attempt may take at least, in seconds.
 _LEAST = 0.2
 
@@ -109,7 +111,9 @@ def _ways(moving: set[int], pages: set[int], stops: Sequence[StoppedThreads], ma
     # without stops, more threads are found to run each time
     for _ in range(1 if may_stop else _WITHOUT_STOPS):
         yield way(hold=True)
-    yield way(hold=True, everyone=True)
+    # a thread in a call that a stop would end is stopped only once it is known to move
+    for _ in range(_WITH_EVERYONE if may_stop else 1):
+        yield way(hold=True, everyone=True)
 
 
 def _not_listed(report: Report, changes: Changes) -> frozenset[int]:

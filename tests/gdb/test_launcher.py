@@ -465,6 +465,16 @@ def test_time_out_leaves_the_process_unharmed(native: Sample, tmp_path: Path) ->
     check_unharmed(native)
 
 
+def test_gdb_that_does_not_end_is_killed_with_its_children(native: Sample, tmp_path: Path) -> None:
+    """GDB tries ptrace on a child that stops itself; nobody else would ever end it."""
+    gdb = script(tmp_path / "gdb", f"trap '' TERM; sleep 1000 & echo $! > {tmp_path / 'child'}; wait; sleep 1000")
+    ran = launch("report", str(native.pid), "--timeout", "1", gdb=gdb)
+    assert ran.status == 3
+    assert "was not read within 1 s" in ran.stderr
+    child = int((tmp_path / "child").read_text())
+    samples.wait_until(lambda: not os.path.exists(f"/proc/{child}/exe"), "the child has ended")
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_signal_to_the_launcher_ends_gdb(number: signal.Signals, native: Sample, tmp_path: Path) -> None:
     """GDB ends too, and the process continues."""

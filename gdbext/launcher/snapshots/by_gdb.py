@@ -315,11 +315,13 @@ def _blocked(numbers: Collection[int]) -> Iterator[None]:
 
 
 def _end(process: subprocess.Popen[bytes], patience: float) -> None:
-    """End a GDB, gently if that helps within `patience` seconds."""
+    """End a GDB, gently if that helps within `patience` seconds, and otherwise with what it has started."""
     if process.poll() is None:
         process.terminate()
         try:
             process.wait(patience)
         except subprocess.TimeoutExpired:
-            process.kill()
+            # GDB leads its process group. While it attaches it tries ptrace on a child that stops itself; this would
+            # stay stopped for ever (GDB 13 gdb/nat/linux-ptrace.c, linux_check_ptrace_features).
+            os.killpg(process.pid, signal.SIGKILL)
             process.wait()
