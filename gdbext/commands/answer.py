@@ -26,7 +26,7 @@ from gdbext.render.source import SourceFiles
 from gdbext.render.source_access import EVERYBODY, SourceAccess, User
 from gdbext.render.style import Style
 from gdbext.render.text import TextRenderer
-from gdbext.verdict.judge import verdict_of
+from gdbext.verdict.judge import awaited_processes, verdict_of
 
 if TYPE_CHECKING:
     from gdbext.elf.core_file import CoreFile
@@ -78,7 +78,7 @@ def answer(report: Report, incomplete: GdbextError | None, files: SourceFiles, s
     verdict = verdict_of(report)
     return {
         **({} if text_only else _document_and_graph(report)), "text": text, "outcome": verdict.outcome,
-        "verdict": verdict.kind,
+        "verdict": verdict.kind, "awaited": list(awaited_processes(report)),
         # the launcher has no right to read files that the target names, so a page shows the lines of the text
         "source": [[*place, line] for place, line in lines.items()], "source_notes": files.notes(),
         "unknown": explain(report.no_verdict) if report.no_verdict is not None else (

@@ -22,6 +22,9 @@ from gdbext.schema.read import read_document
 from gdbext.schema.write import document_text
 from gdbext.verdict.judge import verdict_of
 
+#: Verdicts that say little, so that other processes may say more.
+_WEAK = frozenset(("children", "blocked-behind", "queue", "idle", "unknown"))
+
 
 class Report:
     """A report on a process or core; ``str(report)`` is its text. One from JSON has a text without source lines.
@@ -50,9 +53,13 @@ class Report:
         return verdict_of(self.model)
 
     @property
-    def waits_for_children(self) -> bool:
-        """Whether the verdict is that the process waits for child processes; also known without a document."""
-        return self._snapshot.verdict == "children"
+    def awaited(self) -> tuple[int, ...] | None:
+        """The processes that can end the waits which the verdict is about; None if no other process matters.
+
+        Other processes matter to a verdict that the process waits for them, that nothing is wrong, or that nothing is
+        known. This is also known without a document.
+        """
+        return self._snapshot.awaited if self._snapshot.verdict in _WEAK else None
 
     @property
     def status(self) -> int:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from gdbext.errors import UsageError
-from gdbext.inferior.proc.status import process_tree
+from gdbext.inferior.proc.status import parent_of, process_tree
 from gdbext.launcher.cli import parse_options
 from gdbext.launcher.output import say, write, write_file
 from gdbext.launcher.pager import write_report
@@ -36,6 +36,7 @@ from gdbext.record import record
 from gdbext.render.escape import Safe, as_text, json_line, printable
 from gdbext.render.plain_text import one_line
 from gdbext.render.shown import Shown
+from gdbext.verdict.judge import awaited_processes, verdict_of
 
 
 @record
@@ -67,23 +68,40 @@ class Tree:
 
 #: How many processes are read without being asked for, and for how long at most, in seconds.
 _MOST_UNASKED, _UNASKED = 16, 10.0
+#: Verdicts that are causes by themselves: what the process waits for does not come from a process that is at rest.
+_CAUSES = frozenset(("event-loop-blocked", "pool", "queue", "polling", "stopped"))
 
 
-def run_if_found(pid: int, options: argparse.Namespace) -> int | None:
-    """Report on a process and its descendants if that finds a hang which does not end by itself.
+def run_if_found(pid: int, awaited: Iterable[int], status: int, options: argparse.Namespace) -> int | None:
+    """Report on a process with its descendants and the processes that it waits for, if the answer is in one of these.
 
-    :return: the exit status; None if there are none or many descendants, or no such hang.
+    :param awaited: the processes that it waits for.
+    :param status: the exit status of the report on the process alone.
+    :return: the exit status; None if there are none or many such processes, or no answer.
     """
-    parents = without_own(dict(process_tree(pid)))
+    tree_of = dict(process_tree(pid))
+    parents = without_own({**tree_of, **{other: parent_of(other) for other in awaited if other not in tree_of}})
     if not 1 < len(parents) <= _MOST_UNASKED:
         return None
     how = parse_options(options)
-    tree = _snapshot(pid, parents, replace(how, timeout=min(how.timeout, _UNASKED)))
+    tree = _snapshot(pid, parents, replace(how, timeout=min(how.timeout, _UNASKED)), _MOST_UNASKED)
     found = tree.triage
-    if found.status != FOUND:
+    if found.status != FOUND and not any(
+            _explains(seen, status) for member, seen in tree.snapshots.items() if member != pid):
         return None
     _write(tree, found, options)
     return found.status
+
+
+def _explains(seen: Snapshot, status: int) -> bool:
+    """Whether another process's report says why a process with this exit status hangs.
+
+    A process that is at rest itself may have children that wait for work from it.
+    """
+    if status == OUTSIDE or seen.status != OUTSIDE or seen.report is None:
+        return seen.status in (FOUND, OUTSIDE)
+    verdict = verdict_of(seen.report)
+    return bool(verdict.behind) or verdict.kind in _CAUSES
 
 
 def run(options: argparse.Namespace) -> int:
@@ -125,10 +143,11 @@ def snapshot_tree(pid: int, options: Options) -> Tree:
     return _snapshot(pid, without_own(dict(process_tree(pid))), options)
 
 
-def _snapshot(pid: int, parents: Mapping[int, int | None], options: Options) -> Tree:
-    """Take snapshots of processes.
+def _snapshot(pid: int, parents: dict[int, int | None], options: Options, most: int = 0) -> Tree:
+    """Take snapshots of processes, and of those that they wait for.
 
-    :param parents: the processes, each with its parent.
+    :param parents: the processes, each with its parent; others that they wait for are added.
+    :param most: how many processes there may be with those that are added.
     """
     snapshots: dict[int, Snapshot] = {}
     progress = Progress(len(parents), name="gdbext report")
@@ -144,13 +163,23 @@ def _snapshot(pid: int, parents: Mapping[int, int | None], options: Options) -> 
 
     begin = time.monotonic()
     try:
-        run_all(list(parents), processors(), work, done, progress.tick)
+        left = list(parents)
+        while left:
+            run_all(left, processors(), work, done, progress.tick)
+            awaited = dict.fromkeys(other for member in left for other in _awaited(snapshots[member]))
+            left = [other for other in without_own(dict.fromkeys(awaited)) if other not in parents]
+            left = left[:max(most - len(parents), 0)]
+            parents.update({other: parent_of(other) for other in left})
     finally:
         progress.clear()
     apart = time.monotonic() - begin
     scene = watch({member: snapshots[member].report for member in parents})
     return Tree(pid, parents, {member: snapshots[member] for member in parents}, apart, scene.waits,
                 tuple(find_deadlocks(scene.waits, scene.dead)), scene.blind)
+
+
+def _awaited(seen: Snapshot) -> tuple[int, ...]:
+    return awaited_processes(seen.report) if seen.report is not None else ()
 
 
 def without_own(parents: Mapping[int, int | None]) -> dict[int, int | None]:
@@ -227,7 +256,8 @@ def _wait_line(tree: Tree, node: Node, wait: Wait, pids: Iterable[int]) -> str:
     inside = single.thread if single is not None and single.pid == node.pid else None
     return one_line(words.wait_line(
         _process(tree, node.pid), node.thread, report.thread(node.thread) if report is not None else None,
-        "lock" if wait.may_release else wait.kind, wait.awaited, inside, [_process(tree, pid) for pid in pids]))
+        "lock" if wait.may_release else wait.kind, wait.awaited, inside, [_process(tree, pid) for pid in pids],
+        wait.inherited))
 
 
 def text(tree: Tree, found: Triage) -> Safe:

@@ -71,12 +71,13 @@ def deadlock_heading(pids: Sequence[int], evidence: str, why: Reason | None) -> 
 
 
 def wait_line(waiter: ProcessName, number: int, thread: Thread | None, kind: str, awaited: Reason,
-              releasing_thread: int | None, holders: Sequence[ProcessName]) -> Words:
+              releasing_thread: int | None, holders: Sequence[ProcessName], inherited: Sequence[int] = ()) -> Words:
     """A thread's wait for other processes, or for a thread of its own process.
 
     :param number: of the waiting thread; `thread` is None if the report does not have it.
     :param releasing_thread: the only thread that can end the wait, where it is of the same process.
     :param holders: the processes that can end it.
+    :param inherited: those of them that got a pipe or socket from the process that forked them.
     """
     name = (thread.python_name or thread.name) if thread is not None else None
     line: Words = (*process_name(waiter), f" thread {number}", *_quoted(name), " waits ",
@@ -85,7 +86,9 @@ def wait_line(waiter: ProcessName, number: int, thread: Thread | None, kind: str
         return line
     if releasing_thread is not None:
         return (*line, f" of thread {releasing_thread}")
-    names: list[Words] = [("itself",) if process == waiter else process_name(process) for process in holders[:_MANY]]
+    names: list[Words] = [("itself",) if process == waiter else (
+        *process_name(process), *((" (inherited at fork)",) if process.pid in inherited else ()))
+        for process in holders[:_MANY]]
     more = f" and {len(holders) - _MANY} more" if len(holders) > _MANY else ""
     return (*line, f", which {_RELATIONS.get(kind, 'is held by')} ", *listed(names), more)
 

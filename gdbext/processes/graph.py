@@ -27,7 +27,8 @@ class Wait:
 
     `kind` is ``pipe``, ``socket``, ``descriptors``, ``child``, ``file-lock``, the kind of a lock in shared memory, or
     ``lock`` for one inside the process; `awaited` follows "waits" in a sentence. An `idle` wait is for work from any
-    other thread. With `may_release` it is not known which of the holders, if any, has what is awaited.
+    other thread. With `may_release` it is not known which of the holders, if any, has what is awaited. The processes
+    `inherited` got the other end of a pipe or socket from the process that forked them.
     """
 
     kind: str
@@ -38,6 +39,7 @@ class Wait:
     why: tuple[Reason, ...] = ()
     idle: bool = False
     may_release: bool = False
+    inherited: tuple[int, ...] = ()
 
 
 @record

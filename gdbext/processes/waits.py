@@ -174,11 +174,12 @@ class _Waits:
         if process.pid in pids and not (alone and self._no_handlers([process.pid])):
             return None
         why = _with(because("only-processes-with-end", pids=tuple(sorted(pids))), self._sample.ends.unseen)
+        inherited = self._sample.inherited(process.pid, pids)
         if len(parts) > 1:
             awaited = because("any-descriptor", waits=tuple(parts))
-            return Wait("descriptors", awaited, self._nodes(pids), False, INFERRED, why)
+            return Wait("descriptors", awaited, self._nodes(pids), False, INFERRED, why, inherited=inherited)
         kind = "pipe" if str(process.descriptors.link(wanted[0][0])).startswith("pipe:") else "socket"
-        return Wait(kind, parts[0], self._nodes(pids), False, INFERRED, why)
+        return Wait(kind, parts[0], self._nodes(pids), False, INFERRED, why, inherited=inherited)
 
     # -- locks on files --------------------------------------------------------------------------------------
 

@@ -78,6 +78,14 @@ def ends_by_itself(report: Report) -> bool | None:
     return True if scene.continuing.issuperset(verdict.threads or (scene.first,)) else None
 
 
+def awaited_processes(report: Report) -> tuple[int, ...]:
+    """The processes, by PID, that can end the waits which the verdict is about."""
+    verdict = verdict_of(report)
+    return tuple(dict.fromkeys(
+        ender.process for thread in report.threads if thread.number in verdict.threads and verdict.outcome == "outside"
+        for ender in thread.ended_by if ender.process is not None))
+
+
 class _Scene:
     """A report with what several explanations need."""
 

@@ -158,6 +158,122 @@ def test_child_is_read_also_if_the_process_is_named_by_its_command_line() -> Non
     assert ran.stdout.startswith("2 processes: 2 deadlocked with each other, ")
 
 
+#: A process that serves one client, and never answers: its handler waits for a lock of its other thread.
+_SERVER = """
+import socket, sys, threading, time
+lock, held = threading.Lock(), threading.Event()
+def keeper():
+    with lock:
+        held.set()
+        threading.Event().wait()
+if sys.argv[1] == "tcp":
+    listening = socket.create_server(("127.0.0.1", 0))
+else:
+    listening = socket.socket(socket.AF_UNIX)
+    listening.bind(sys.argv[2])
+    listening.listen()
+threading.Thread(target=keeper, name="keeper").start()
+held.wait()
+print(listening.getsockname()[1] if sys.argv[1] == "tcp" else 0, flush=True)
+peer, _ = listening.accept()
+with lock:
+    peer.send(b"an answer")
+"""
+_CLIENT = """
+import socket, sys
+if sys.argv[1] == "tcp":
+    peer = socket.create_connection(("127.0.0.1", int(sys.argv[3])))
+else:
+    peer = socket.socket(socket.AF_UNIX)
+    peer.connect(sys.argv[2])
+peer.recv(1)
+"""
+
+
+@pytest.mark.parametrize("kind", ["tcp", "unix"])
+def test_process_that_owes_the_answer_is_read_too(kind: str, tmp_path: Path) -> None:
+    """The server is no child of the client, and no ancestor."""
+    python, _ = interpreters.use("debian")
+    where = [kind, str(tmp_path / "socket")]
+    with subprocess.Popen([python, "-c", _SERVER, *where], stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        with subprocess.Popen([python, "-c", _CLIENT, *where, server.stdout.readline().strip()]) as client:
+            try:
+                wait_until(lambda: is_still(client.pid) and is_still(server.pid), "both to come to rest")
+                ran = launch("report", str(client.pid), gdb=None)
+                alone = launch("report", str(client.pid), "--alone", gdb=None)
+            finally:
+                client.kill()
+                server.kill()
+    assert (ran.status, alone.status) == (1, 5)
+    lines = ran.stdout.splitlines()
+    assert lines[0] == "2 processes: 0 deadlocked with each other, 1 with a deadlock of their own"
+    assert lines[1].startswith(f'  process {server.pid} "')
+    assert ": STANDSTILL: all 2 threads wait " in lines[1]
+    assert f"; the other end is fd 4 of process {server.pid} " in lines[2]
+
+
+#: A process at rest: it waits for signals. Its child waits for its own lock, or for work on a pipe.
+_MASTER = """
+import os, signal, sys, threading
+reads, writes = os.pipe()
+if not os.fork():
+    os.close(writes)
+    if sys.argv[1] == "hung":
+        lock = threading.Lock()
+        with lock, lock:
+            pass
+    while os.read(reads, 1):
+        pass
+    os._exit(0)
+signal.sigwait({signal.SIGUSR1})
+"""
+
+
+@pytest.mark.parametrize(("how", "status"), [("hung", 1), ("idle", 0)])
+def test_process_at_rest_is_judged_by_its_children(how: str, status: int) -> None:
+    python, _ = interpreters.use("debian")
+    with subprocess.Popen([python, "-c", _MASTER, how], start_new_session=True) as master:
+        try:
+            wait_until(lambda: len(process_tree(master.pid)) == 2 and all(map(is_still, dict(
+                process_tree(master.pid)))), "both to come to rest")
+            ran = launch("report", str(master.pid), gdb=None)
+        finally:
+            os.killpg(master.pid, signal.SIGKILL)
+    assert ran.status == status
+    assert ("DEADLOCK: a thread waits for itself" in ran.stdout) == bool(status)
+
+
+def test_end_of_a_pipe_that_a_process_inherited() -> None:
+    """A process waits for a reader, and the reader for a process that was forked while the pipe was open."""
+    python, _ = interpreters.use("debian")
+    program = """
+import os, time
+reads, writes = os.pipe()
+reader = os.fork()
+if not reader:
+    os.close(writes)
+    while os.read(reads, 1):
+        pass
+    os._exit(0)
+if not os.fork():
+    time.sleep(1000)
+os.close(writes)
+os.waitpid(reader, 0)
+"""
+    with subprocess.Popen([python, "-c", program], start_new_session=True) as process:
+        try:
+            wait_until(lambda: len(process_tree(process.pid)) == 3 and all(map(is_still, dict(
+                process_tree(process.pid)))), "all to come to rest")
+            _, reader, sleeper = sorted(dict(process_tree(process.pid)))
+            ran = launch("report", str(process.pid), gdb=None)
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
+    assert ran.status == 5
+    assert re.search(rf"process {reader} .* which has its other end in process {sleeper} \".*\" \(inherited at fork\)",
+                     ran.stdout)
+
+
 def test_children_are_the_next_step() -> None:
     python, _ = interpreters.use("3.12")
     with running(python, "children") as pid:

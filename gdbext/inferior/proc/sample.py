@@ -12,7 +12,7 @@ from gdbext.inferior.proc.files import numbers
 from gdbext.inferior.proc.maps import read_memory
 from gdbext.inferior.proc.process import Proc
 from gdbext.inferior.proc.shared_memory import SharedMemory
-from gdbext.inferior.proc.status import is_forked
+from gdbext.inferior.proc.status import ancestors, is_forked
 from gdbext.inferior.proc.threads import Task, read_tasks
 from gdbext.model.reasons import Reason, because
 
@@ -54,6 +54,16 @@ class Sample:
     def forked(self, pids: Iterable[int]) -> set[int]:
         """Those of some processes that have not started a program since they were forked."""
         return {pid for pid in pids if is_forked(pid, self._root)}
+
+    def inherited(self, waiter: int, pids: Iterable[int]) -> tuple[int, ...]:
+        """Those of some processes that got an end of a pipe or socket from a process that forked them.
+
+        They have not started a program since, and were not forked by, nor have forked, the process that has the other
+        end and waits. So an older process has made both ends.
+        """
+        older = {*ancestors(waiter, self._root)}
+        return tuple(sorted(pid for pid in self.forked(pids) if pid not in older and pid != waiter
+                            and waiter not in ancestors(pid, self._root)))
 
     def at_rest(self, seconds: float) -> set[int]:
         """The TIDs of the threads that have not run since the sample was read, at least so many seconds ago."""

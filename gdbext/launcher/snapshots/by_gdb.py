@@ -321,7 +321,7 @@ def _end(process: subprocess.Popen[bytes], patience: float) -> None:
         try:
             process.wait(patience)
         except subprocess.TimeoutExpired:
-            # GDB leads its process group. While it attaches it tries ptrace on a child that stops itself; this would
-            # stay stopped for ever (GDB 13 gdb/nat/linux-ptrace.c, linux_check_ptrace_features).
+            # GDB leads its process group. While it attaches it tries ptrace on a child that stops itself, and that
+            # nobody else ends (GDB 13 gdb/nat/linux-ptrace.c, linux_check_ptrace_features).
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()

@@ -40,7 +40,8 @@ class Snapshot:
     the snapshot took; both in seconds. `problem` says what went wrong and `hint` what to do; there may be a document of
     the part that could be read. `notes` name the files that were used. `status` is an exit status of the launcher.
     `source` has the source lines of the text, each after its file and line number; `source_notes` is what the text says
-    about them. `verdict` is the verdict's kind, None without an answer.
+    about them. `verdict` is the verdict's kind, None without an answer; `awaited` are the processes that can end the
+    waits which it is about.
     """
 
     target: str
@@ -56,6 +57,7 @@ class Snapshot:
     source: tuple[tuple[str, int, str], ...] = ()
     source_notes: tuple[str, ...] = ()
     verdict: str | None = None
+    awaited: tuple[int, ...] = ()
 
     @property
     def is_made(self) -> bool:
@@ -120,7 +122,7 @@ def take_snapshot(target: Target, options: Options) -> Snapshot:
     return Snapshot(target.name, answer.get("document"), cleaned(answer["text"]), cleaned(answer.get("dot", "")),
                     answer.get("paused"), time.monotonic() - started, problem, hint, status, notes,
                     tuple([(file, line, text) for file, line, text in answer["source"]]), tuple(answer["source_notes"]),
-                    answer["verdict"])
+                    answer["verdict"], tuple(answer["awaited"]))
 
 
 def _read_without_gdb(target: Target, options: Options, preparation: Preparation, limit: Limit,

@@ -41,7 +41,7 @@ examples:
   gdbext report core --sysroot /mnt/image --json | jq .deadlocks
   gdbext report 4711 --html hang.html --dot - > hang.dot
   gdbext report 4711 --children       the process with all its descendants
-  gdbext report 4711 --alone          without them, also if it waits for one
+  gdbext report 4711 --alone          without them and those that it waits for
   gdbext report --name 'celery.*worker'   every process with such a command line
 
 exit status: 0 nothing wrong found, 1 a deadlock, a crash or another state that does
@@ -61,7 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--children", action="store_true",
                         help="also report on all descendants of the process, and on their waits for each other")
     parser.add_argument("--alone", action="store_true",
-                        help="do not read child processes if the process waits for one of them")
+                        help="do not read other processes, such as children or those that the process waits for")
     add_text(parser)
     add_snapshot_options(parser, without_gdb=True)
 
@@ -88,12 +88,12 @@ def run(options: argparse.Namespace) -> int:
             if isinstance(made, NoGdb):
                 break
         pid = targets[0].pid if len(targets) == 1 else None
-        # if the only target waits for a child process, the answer may be there
+        # the answer may be in a child of the only target, or in a process that it waits for
         if (pid is not None and only_text and not options.alone and isinstance(made, Report)
-                and made.waits_for_children):
+                and made.awaited is not None):
             from gdbext.launcher import children
 
-            status = children.run_if_found(pid, options)
+            status = children.run_if_found(pid, made.awaited, made.status, options)
             if status is not None:
                 return status
     except KeyboardInterrupt:
