@@ -399,8 +399,7 @@ def _core(target: Running) -> Path:
     path = target.directory / "core"
     pattern = Path("/proc/sys/kernel/core_pattern").read_text().strip()
     if "/" in pattern or pattern.startswith("|"):
-        made = gdb_session.batch(["-p", str(target.pid)], [f"generate-core-file {path}"], load=False)
-        assert path.exists(), f"no core was made\n{made}"
+        core_by_gdb(target.pid, path)
     else:
         os.kill(target.pid, signal.SIGABRT)
         wait_until(lambda: _is_gone(target), f"{target.program.name} to die")
@@ -408,6 +407,12 @@ def _core(target: Running) -> Path:
         assert len(found) == 1, f"which is the core? {found}"
         path = found[0]
     return path
+
+
+def core_by_gdb(pid: int, path: Path) -> None:
+    """Make a core of a process, which goes on, with GDB."""
+    made = gdb_session.batch(["-p", str(pid)], [f"generate-core-file {path}"], load=False)
+    assert path.exists(), f"no core was made\n{made}"
 
 
 def look_at_gcore(target: Running) -> Json:

@@ -48,8 +48,8 @@ ROOT_PYTHONS = ("sid-3.13", "sid-3.14", "sid-3.15", "sid-3.15-jit", "sid-3.14-db
 GDBS = ("gdb-16.3", "gdb-18.1")
 # packages that tests install from PyPI, for programs of public reports and for callbacks into Python; a compiler, and
 # the browser
-EXTENSIONS = ("cython-openmp", "precision-packages", "boundary-packages", "lock-packages", "lock-libraries",
-              "dask-packages", "clang", "chromium")
+EXTENSIONS = ("cython-openmp", "precision-packages", "rates-packages", "boundary-packages", "lock-packages",
+              "lock-libraries", "dask-packages", "clang", "chromium")
 # the interpreter for tests that do not depend on the version
 ANY = "3.12"
 

@@ -1,0 +1,1 @@
+"""How often `gdbext report` is right about programs that hang, and about healthy ones; docs/support.md shows it."""

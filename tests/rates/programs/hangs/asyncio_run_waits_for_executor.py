@@ -1,0 +1,23 @@
+"""asyncio.run() is at its end and waits for its executor, whose thread waits for a queue that nobody fills.
+
+Truth: {"expect": "hang", "says": "consume|queue", "statuses": [1], "core": true}
+"""
+
+import asyncio
+import os
+import queue
+
+rows = queue.Queue()
+
+
+def consume():
+    return rows.get()
+
+
+async def main():
+    asyncio.get_running_loop().run_in_executor(None, consume)
+    await asyncio.sleep(0.05)
+    print('{"pid": %d}' % os.getpid(), flush=True)
+
+
+asyncio.run(main())

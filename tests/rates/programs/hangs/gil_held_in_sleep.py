@@ -1,0 +1,27 @@
+"""A C function of a driver sleeps and is called by ctypes.PyDLL, which keeps the GIL.
+
+Truth: {"expect": "hang", "says": "GIL.*(sleep|wait_for_device|MainThread)", "never": "DEADLOCK", "statuses": [5], "core": true}
+"""
+
+import ctypes
+import os
+import threading
+import time
+
+driver = ctypes.PyDLL(None)
+
+
+def heartbeat():
+    while True:
+        time.sleep(0.05)
+
+
+def wait_for_device():
+    driver.sleep(600)
+
+
+for n in range(2):
+    threading.Thread(target=heartbeat, name=f"heartbeat-{n}", daemon=True).start()
+time.sleep(0.1)
+print('{"pid": %d}' % os.getpid(), flush=True)
+wait_for_device()
