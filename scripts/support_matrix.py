@@ -4,7 +4,7 @@
 The interpreters, scenarios, Debian releases and GDBs are those that the tests go through, the layouts those in
 `gdbext/layout/tables`, the kinds of locks those of `gdbext/model/kinds.py` and `gdbext/libraries`, the crashes those of
 `tests/support/crashes.py`, the precision that of
-the headers of the programs in `tests/precision`, which the tests enforce.
+the headers of the programs in `tests/precision`, which the tests enforce, the rates those of `tests/rates`.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ sys.path.insert(0, str(ROOT))
 from gdbext.model import kinds  # noqa: E402
 from gdbext.waits.lock_kinds import KINDS  # noqa: E402
 from tests.precision import harness  # noqa: E402
+from tests.rates import harness as rates  # noqa: E402
+from tests.rates import not_yet  # noqa: E402
 from tests.support import crashes, interpreters, roots, samples, scenarios  # noqa: E402
 
 PAGE = ROOT / "docs" / "support.md"
@@ -69,7 +71,7 @@ def page() -> str:
              "Made by `scripts/support_matrix.py --write` from the lists that the tests themselves go through; do not "
              "edit it.", "A test whose interpreter, Debian release or GDB is not available is skipped with the reason, "
              "unless `GDBEXT_REQUIRE`", "names it.", ""]
-    for section in (_interpreters, _embedding, _roots, _gdbs, _locks, _libraries, _crashes, _precision,
+    for section in (_interpreters, _embedding, _roots, _gdbs, _locks, _libraries, _crashes, _precision, _rates,
                     _layouts):
         parts += [*section(), ""]
     return "\n".join(parts[:-1]) + "\n"
@@ -220,6 +222,31 @@ def _precision() -> Iterator[str]:
            "about:")
     yield ""
     yield from (f"- {program.name} ({', '.join(program.silent)})" for program in programs if program.silent)
+
+
+def _rates() -> Iterator[str]:
+    yield "## Rates"
+    yield ""
+    programs = rates.programs()
+    counted = [sum(program.expect == expect for program in programs) for expect in ("hang", "healthy")]
+    yield (f"What `gdbext report` says of {counted[0]} programs that hang, most of them not because of locks in a "
+           f"circle, and of {counted[1]} healthy programs that look the same (`tests/rates`).")
+    yield (f"Right: the exit status is the right one, and the first {rates.FIRST_LINES} lines name the cause. Vague: a "
+           "hang is reported, but these lines do not name its cause, or it is not proven where it could be. "
+           "Unknown: status 3. False comfort: status 0 for a hang. False deadlock: a hang is called proven and is not. "
+           "False alarm: status 1 for a healthy program; a weak one: status 5.")
+    yield ("The tests fail where an answer is another one than here. `scripts/rates` runs them, with the packages that "
+           "some programs take, and prints these rates. The wrong answers are listed in `tests/rates/not_yet.py`.")
+    for expect, title in (("hang", "that hang"), ("healthy", "that are healthy")):
+        outcomes = rates.OUTCOMES[expect]
+        rows = []
+        for target, name in (("live", "process"), ("core", "core")):
+            found = [not_yet.outcome(f"{program.name}-{target}") or rates.RIGHT for program in programs
+                     if program.expect == expect and target in program.targets]
+            if found:
+                rows.append((name, str(len(found)), *(f"{found.count(outcome)}" for outcome in outcomes)))
+        yield ""
+        yield from _table((f"programs {title}", "number", *outcomes), rows)
 
 
 def _layouts() -> Iterator[str]:

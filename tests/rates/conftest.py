@@ -23,7 +23,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     ]
     if not results:
         return
-    results.sort(key=lambda result: (result["program"], result["python"], result["target"]))
+    results.sort(key=lambda result: (result["program"], result["target"]))
     terminalreporter.section("rates")
     counted: dict[str, dict[str, int]] = {}
     for expect, outcomes in harness.OUTCOMES.items():

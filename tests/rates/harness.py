@@ -13,7 +13,7 @@ never     of a hang: a regular expression of what would be a false statement abo
 statuses  of a hang: the exit statuses that are right: 1 for a proven hang, 5 for a wait for something outside
 core      true to report on a core, too
 packages  the Python packages that it needs, by import name; it is run with Python 3.11 of scripts/rates
-pythons   its interpreters, if not Debian's
+python    its interpreter, if not Debian's
 
 It prints one JSON line, `{"pid": 1}`, immediately before it hangs, or when it is in its usual state: the process to
 report on, which may be a child of the one that was started; or `{"skip": "why it cannot run here"}`. All processes of
@@ -46,7 +46,7 @@ Json = dict[str, Any]
 HERE = Path(__file__).resolve().parent
 PROGRAMS = HERE / "programs"
 #: The usual interpreter, and the one of the packages.
-PYTHONS, WITH_PACKAGES = ("debian",), ("3.11",)
+PYTHON, WITH_PACKAGES = "debian", "3.11"
 #: The number of lines of a report that a person reads first.
 FIRST_LINES = 12
 #: A program has settled when its threads have been in the same system calls for so long, or after the longest wait;
@@ -66,7 +66,7 @@ OUTCOMES = {
     "healthy": (RIGHT, UNKNOWN, WEAK_ALARM, FALSE_ALARM),
 }
 
-_KEYS = {"expect", "says", "never", "statuses", "core", "packages", "pythons"}
+_KEYS = {"expect", "says", "never", "statuses", "core", "packages", "python"}
 
 
 class NotYet(Exception):
@@ -85,7 +85,7 @@ class Program:
     statuses: tuple[int, ...]
     core: bool
     packages: tuple[str, ...]
-    pythons: tuple[str, ...]
+    python: str
 
     @property
     def name(self) -> str:
@@ -112,8 +112,7 @@ class Program:
         assert len(given) == (2 if expected == "hang" else 0), f"{path} has {given}"
         packages = tuple(data.get("packages", ()))
         return cls(path, text, expected, data.get("says", ""), data.get("never"), tuple(data.get("statuses", (0,))),
-                   data.get("core", False), packages,
-                   tuple(data.get("pythons", WITH_PACKAGES if packages else PYTHONS)))
+                   data.get("core", False), packages, data.get("python", WITH_PACKAGES if packages else PYTHON))
 
 
 def programs() -> list[Program]:
@@ -122,17 +121,14 @@ def programs() -> list[Program]:
 
 
 @contextlib.contextmanager
-def running(program: Program, python: str, directory: Path) -> Iterator[int]:
-    """Run a program in an empty directory until it has settled; the number of the process to report on.
-
-    :param python: the name of the interpreter.
-    """
+def running(program: Program, directory: Path) -> Iterator[int]:
+    """Run a program in an empty directory until it has settled; the number of the process to report on."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     # else a core contains 64 MiB for each thread
     environment = {**kept, "MALLOC_ARENA_MAX": "1", "HOME": str(directory)}
     with open(directory / "stderr", "w") as errors:
         process = subprocess.Popen(
-            [str(_interpreter(program, python)), str(program.path)], cwd=directory, env=environment,
+            [str(_interpreter(program)), str(program.path)], cwd=directory, env=environment,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True, start_new_session=True,
         )
     try:
@@ -155,11 +151,11 @@ def running(program: Program, python: str, directory: Path) -> Iterator[int]:
                 stream.close()
 
 
-def _interpreter(program: Program, python: str) -> Path:
-    path, _ = interpreters.use(python)
+def _interpreter(program: Program) -> Path:
+    path, _ = interpreters.use(program.python)
     if not program.packages:
         return path
-    path = samples.cache_directory().parent / "rates" / python / "bin" / "python"
+    path = samples.cache_directory().parent / "rates" / program.python / "bin" / "python"
     asked = f"import importlib.util as u; print(all(map(u.find_spec, {list(program.packages)!r})))"
     if not path.exists() or samples.HERE.run([path, "-c", asked]).strip() != "True":
         interpreters.do_without("rates-packages", f"scripts/rates has not installed {', '.join(program.packages)}")

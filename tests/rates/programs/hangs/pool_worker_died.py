@@ -1,6 +1,6 @@
 """A worker of multiprocessing.Pool ends with os._exit() in an item; the item is lost and map() waits.
 
-After python/cpython#66587, where a worker is killed.
+After python/cpython#96062, where a worker is killed.
 
 Truth: {"expect": "hang", "says": "pool", "statuses": [1]}
 """

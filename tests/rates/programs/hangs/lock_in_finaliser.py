@@ -1,0 +1,27 @@
+"""__del__ takes a lock; it runs while its own thread has this lock, because the collector starts there.
+
+After bpo-14976, where the lock is that of a queue.
+
+Truth: {"expect": "hang", "says": "registry_lock|__del__", "statuses": [1], "core": true}
+"""
+
+import gc
+import os
+import threading
+
+registry_lock = threading.Lock()
+
+
+class Resource:
+    def __init__(self):
+        self.own = self
+
+    def __del__(self):
+        with registry_lock:
+            pass
+
+
+Resource()
+print('{"pid": %d}' % os.getpid(), flush=True)
+with registry_lock:
+    gc.collect()

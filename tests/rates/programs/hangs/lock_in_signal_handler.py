@@ -1,0 +1,22 @@
+"""A signal's handler takes the lock that the code which it interrupted has.
+
+Truth: {"expect": "hang", "says": "on_signal|handler|stats_lock", "statuses": [1], "core": true}
+"""
+
+import os
+import signal
+import threading
+
+stats_lock = threading.Lock()
+
+
+def on_signal(number, frame):
+    with stats_lock:
+        pass
+
+
+signal.signal(signal.SIGUSR1, on_signal)
+print('{"pid": %d}' % os.getpid(), flush=True)
+with stats_lock:
+    os.kill(os.getpid(), signal.SIGUSR1)
+    print("done")
