@@ -13,6 +13,9 @@ def outcome(test: str) -> str | None:
 
 
 NOT_YET: dict[str, str] = {
+    "aiohttp_response_not_read-live":
+        "false comfort: NOTHING WRONG FOUND: the only thread waits for events of fd 3, eventpoll, with a "
+        "timeout; it watches fd 4, socket:[N] ..., status 0",
     "asyncio_lock_not_released-core":
         "false comfort: NOTHING WRONG FOUND: the only thread waits for events of fd 3; a core does not record "
         "what it referred to., status 0",
@@ -22,6 +25,12 @@ NOT_YET: dict[str, str] = {
     "asyncio_nothing_to_watch-core":
         "false comfort: NOTHING WRONG FOUND: the only thread waits for events of fd 3; a core does not record "
         "what it referred to., status 0",
+    "asyncio_pool_acquired_twice-core":
+        "false comfort: NOTHING WRONG FOUND: the only thread waits for events of fd 3; a core does not record "
+        "what it referred to., status 0",
+    "asyncio_pool_acquired_twice-live":
+        "vague: STANDSTILL: thread 1 \"MainThread\" waits for events of fd 3, eventpoll; it watches fd 4, "
+        "socket:[N] (unix); only this ..., status 1",
     "asyncio_queue_join-core":
         "false comfort: NOTHING WRONG FOUND: the only thread waits for events of fd 3; a core does not record "
         "what it referred to., status 0",
@@ -40,10 +49,15 @@ NOT_YET: dict[str, str] = {
     "back_pressure-live":
         "weak false alarm: QUEUE BLOCKED: thread 2 \"producer\" waits for queue.Queue items of back_pressure, "
         "queue is full (maxsize 10, 10 queued; ..., status 5",
-    "condition_notified_before_wait-core": "false comfort: NOTHING WRONG FOUND, status 0",
-    "condition_notified_before_wait-live": "false comfort: NOTHING WRONG FOUND, status 0",
-    "connection_pool_exhausted-core": "false comfort: NOTHING WRONG FOUND, status 0",
-    "connection_pool_exhausted-live": "false comfort: NOTHING WRONG FOUND, status 0",
+    "celery_worker_idle-live":
+        "weak false alarm: POLLING: thread 1 \"MainThread\" sleeps again and again, until the condition of a "
+        "loop holds, in synloop loops.py:209., status 5",
+    "condition_notified_before_wait-core":
+        "false comfort: NOTHING WRONG FOUND: the only thread waits for threading.Condition available of "
+        "condition_notified_before_wait, waiting ..., status 0",
+    "condition_notified_before_wait-live":
+        "false comfort: NOTHING WRONG FOUND: the only thread waits for threading.Condition available of "
+        "condition_notified_before_wait, waiting ..., status 0",
     "dns_server_silent-live": "false comfort: NOTHING WRONG FOUND, status 0",
     "event_nobody_sets-core": "false comfort: NOTHING WRONG FOUND, status 0",
     "event_nobody_sets-live": "false comfort: NOTHING WRONG FOUND, status 0",
@@ -69,13 +83,19 @@ NOT_YET: dict[str, str] = {
         "vague: BLOCKED: thread 1 \"python3.11\" waits for the file lock of b.lock; locked by fd 7 of process N "
         "\"python3.11\" (python3.11 ..., status 5",
     "fuse_server_silent-live": "false comfort: NOTHING WRONG FOUND, status 0",
+    "grpc_handler_waits_for_own_server-live":
+        "unknown: UNKNOWN: whether there is a deadlock cannot be determined (2 of 9 threads cannot be read)., "
+        "status 3",
+    "grpc_server_silent-live": "false comfort: NOTHING WRONG FOUND, status 0",
     "http_server_asks_itself-live":
         "vague: BLOCKED: thread 1 \"MainThread\" waits to read from fd 4, socket 127.0.0.1:N -> 127.0.0.1:N "
         "(TCP); only this process has the other end: fd 5., status 5",
     "http_server_with_clients-live":
         "unknown: UNKNOWN: whether there is a deadlock cannot be determined (3 of 4 threads cannot be read)., "
         "status 3",
-    "join_of_server_thread-live": "false comfort: NOTHING WRONG FOUND, status 0",
+    "import_and_pool-live":
+        "vague: BLOCKED: thread 1 \"MainThread\" waits for result , result is pending (an event has no owner: "
+        "any thread may set it)., status 5",
     "lock_holder_polls-live": "false comfort: NOTHING WRONG FOUND, status 0",
     "lock_without_finally-core":
         "unknown: UNKNOWN: thread 1 \"MainThread\" waits for threading.Lock session_lock of "
@@ -92,13 +112,15 @@ NOT_YET: dict[str, str] = {
     "mp_locks_in_two_orders-live":
         "unknown: UNKNOWN: thread 1 \"MainThread\" waits for multiprocessing.Lock right of "
         "mp_locks_in_two_orders, locked (no thread of ..., status 3",
+    "mp_pool_exception_unpickled-live":
+        "vague: WAITS FOR CHILD PROCESSES: thread 1 \"MainThread\" waits for result result of "
+        "mp_pool_exception_unpickled, result is ..., status 5",
     "mp_pool_initializer_fails-live":
         "vague: BLOCKED: thread 1 \"MainThread\" waits for result result of mp_pool_initializer_fails, result "
         "is pending (an event has no ..., status 5",
     "mp_queue_with_traffic-live":
         "weak false alarm: WAITS FOR CHILD PROCESSES: thread 1 \"MainThread\" waits to read from fd 3, "
         "pipe:[N]; the other end is fd 4 of process N ..., status 5",
-    "pause_while_threads_wait-live": "false comfort: NOTHING WRONG FOUND, status 0",
     "peer_stopped-live": "false deadlock:   process N \"python3.11\": DEADLOCK with process N, status 1",
     "pool_at_work-live":
         "weak false alarm: WAITS FOR CHILD PROCESSES: thread 1 \"MainThread\" waits for result , result is "
@@ -112,8 +134,12 @@ NOT_YET: dict[str, str] = {
     "process_pool_at_work-live":
         "weak false alarm: WAITS FOR CHILD PROCESSES: thread 1 \"MainThread\" waits for result , result is "
         "pending (a condition has no owner: any thread may notify it)., status 5",
-    "queue_of_killed_worker-live":
-        "vague: STANDSTILL: all 2 threads wait for what only the others could do., status 1",
+    "psycopg_server_silent-live":
+        "false comfort: NOTHING WRONG FOUND: the only thread waits for events of fd 4, eventpoll, with a "
+        "timeout; it watches fd 3, socket ..., status 0",
+    "pyarrow_reader_needs_pipe_writer-live":
+        "vague: STANDSTILL: all 4 threads wait for what only the others could do., status 1",
+    "queue_of_killed_worker-live": "vague: STANDSTILL: all 2 threads wait for what only the others could do., status 1",
     "semaphore_permits_lost-core": "false comfort: NOTHING WRONG FOUND, status 0",
     "semaphore_permits_lost-live": "false comfort: NOTHING WRONG FOUND, status 0",
     "server_shutdown_in_handler-core":
@@ -132,11 +158,25 @@ NOT_YET: dict[str, str] = {
     "slow_writer-live":
         "weak false alarm: WAITS FOR CHILD PROCESSES: thread 1 \"MainThread\" waits to read from fd 3, "
         "pipe:[N]; the other end is fd 1 of process N \"python3.11\"., status 5",
+    "sqlalchemy_pool_exhausted-core":
+        "false comfort: NOTHING WRONG FOUND: the only thread waits for queue.Queue self._pool of QueuePool, "
+        "queue is empty (a condition has no ..., status 0",
+    "sqlalchemy_pool_exhausted-live":
+        "false comfort: NOTHING WRONG FOUND: the only thread waits for queue.Queue self._pool of QueuePool, "
+        "queue is empty (a condition has no ..., status 0",
     "sqlite_busy-core": "false comfort: NOTHING WRONG FOUND, status 0",
     "sqlite_busy-live": "false comfort: NOTHING WRONG FOUND, status 0",
-    "sqlite_busy_other_process-live":
-        "false comfort: NOTHING WRONG FOUND: the only thread sleeps for 0.1 s., status 0",
+    "sqlite_busy_other_process-live": "false comfort: NOTHING WRONG FOUND: the only thread sleeps for 0.1 s., status 0",
     "supervisor_of_server-live":
         "weak false alarm: WAITS FOR CHILD PROCESSES: thread 1 \"MainThread\" waits for child process N "
         "\"python3.11\"., status 5",
+    "trio_blocked_by_thread-live": "false comfort: NOTHING WRONG FOUND, status 0",
+    "trio_sender_not_closed-live":
+        "false comfort: NOTHING WRONG FOUND: the only thread waits for events of fd 3, eventpoll, with a "
+        "timeout; it watches fd 4, socket:[N] ..., status 0",
+    "urllib3_pool_blocks-core": "false comfort: NOTHING WRONG FOUND, status 0",
+    "urllib3_pool_blocks-live": "false comfort: NOTHING WRONG FOUND, status 0",
+    "watchdog_handler_waits-live": "vague: STANDSTILL: all 4 threads wait for what only the others could do., status 1",
+    "watchdog_observer_idle-live":
+        "false alarm: STANDSTILL: all 4 threads wait for what only the others could do., status 1",
 }

@@ -1,4 +1,4 @@
-"""Each of two threads has a connection of a pool of two and waits for a second one. A timer runs.
+"""Each of two threads has a connection of a pool of two and waits for a second one.
 
 Truth: {"expect": "hang", "says": "queue|get|copy_table", "statuses": [1, 5], "core": true}
 """
@@ -6,7 +6,6 @@ Truth: {"expect": "hang", "says": "queue|get|copy_table", "statuses": [1, 5], "c
 import os
 import queue
 import threading
-import time
 
 connections = queue.Queue()
 both = threading.Barrier(2)
@@ -22,12 +21,6 @@ def copy_table():
     connections.put(target)
 
 
-def timer():
-    while True:
-        time.sleep(0.1)
-
-
-threading.Thread(target=timer, name="timer", daemon=True).start()
 for n in range(2):
     threading.Thread(target=copy_table, name=f"copy-{n}").start()
 print('{"pid": %d}' % os.getpid(), flush=True)

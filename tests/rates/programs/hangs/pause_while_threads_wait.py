@@ -1,15 +1,22 @@
-"""MainThread waits for a signal that nobody sends; the workers wait for the start that it gives after that.
+"""MainThread waits with signal.pause() for a signal that nobody sends, and has the lock that all workers need.
 
-Truth: {"expect": "hang", "says": "pause|signal", "statuses": [1, 5]}
+Truth: {"expect": "hang", "says": "MainThread.*(start_lock|pause)", "never": "DEADLOCK", "statuses": [5], "core": true}
 """
 
 import os
 import signal
 import threading
 
-start = threading.Event()
-for n in range(3):
-    threading.Thread(target=start.wait, name=f"worker-{n}").start()
-print('{"pid": %d}' % os.getpid(), flush=True)
-signal.pause()
-start.set()
+start_lock = threading.Lock()
+
+
+def work():
+    with start_lock:
+        pass
+
+
+with start_lock:
+    for n in range(3):
+        threading.Thread(target=work, name=f"worker-{n}").start()
+    print('{"pid": %d}' % os.getpid(), flush=True)
+    signal.pause()

@@ -1,6 +1,6 @@
-"""The handler of a file event joins the observer's emitter, which waits to put into the queue that the handler empties.
+"""The handler of a file event waits for an Event that nobody sets; no further events are handled.
 
-Truth: {"expect": "hang", "says": "watchdog|observer|handler|on_any_event|join", "statuses": [1, 5], "packages": ["watchdog"]}
+Truth: {"expect": "hang", "says": "on_any_event", "statuses": [1, 5], "packages": ["watchdog"]}
 """
 
 import os
@@ -9,12 +9,13 @@ import threading
 from watchdog.events import FileSystemEventHandler
 from watchdog.observers import Observer
 
-stopped = threading.Event()
-
 
 class Handler(FileSystemEventHandler):
+    def __init__(self):
+        self.reloaded = threading.Event()
+
     def on_any_event(self, event):
-        stopped.wait()
+        self.reloaded.wait()
 
 
 observer = Observer()
