@@ -47,6 +47,8 @@ class Kind:
     gathers: bool = False
     #: whether a waiter waits until any other thread wakes it, unless a thread holds it
     is_event: bool = False
+    #: whether the first thread of a program may wait for it only to end the program
+    may_end_program: bool = False
     #: whether programs also use it to wait for a signal: a Python signal handler runs in the first thread
     may_await_signal: bool = False
     #: whether a signal handler of C may release it

@@ -21,7 +21,7 @@ from gdbext.launcher.snapshots.options import Options, Target
 from gdbext.launcher.snapshots.pool import processors, run_all
 from gdbext.launcher.snapshots.progress import Progress
 from gdbext.launcher.snapshots.snapshot import Snapshot, take_snapshot
-from gdbext.launcher.status import FOUND, NO_GDB, OUTSIDE, NoGdb
+from gdbext.launcher.status import FOUND, NO_GDB, NOTHING_FOUND, OUTSIDE, NoGdb, worst
 from gdbext.launcher.targets import parse_target
 from gdbext.model.reasons import Reason, joined
 from gdbext.narrate import processes as words
@@ -36,7 +36,7 @@ from gdbext.record import record
 from gdbext.render.escape import Safe, as_text, json_line, printable
 from gdbext.render.plain_text import one_line
 from gdbext.render.shown import Shown
-from gdbext.verdict.judge import awaited_processes, verdict_of
+from gdbext.verdict.judge import awaited_processes, is_cause, verdict_of
 
 
 @record
@@ -65,11 +65,28 @@ class Tree:
                       if seen.document is not None and seen.problem is not None]
         return Triage(classes.merge(read), tuple(failures), tuple(incomplete), _as_document(self))
 
+    def status_of(self, pid: int, above: frozenset[int] = frozenset()) -> int:
+        """The exit status for a process: one that only waits for children has that of these children.
+
+        :param above: processes that wait for it, directly or not.
+        """
+        seen = self.snapshots[pid]
+        if seen.report is None or verdict_of(seen.report).kind != "children":
+            return seen.status
+        children = _awaited(seen) or [child for child, parent in self.parents.items() if parent == pid]
+        known = self.snapshots.keys() - above - {pid}
+        if not children or not known.issuperset(children):
+            return seen.status
+        return worst([self.status_of(child, above | {pid}) for child in children])
+
+    @property
+    def status(self) -> int:
+        """The exit status for all: that of the process which needs attention most."""
+        return worst([*map(self.status_of, self.snapshots), *([FOUND] if self.deadlocks else [])])
+
 
 #: How many processes are read without being asked for, and for how long at most, in seconds.
 _MOST_UNASKED, _UNASKED = 16, 10.0
-#: Verdicts that are causes by themselves: what the process waits for does not come from a process that is at rest.
-_CAUSES = frozenset(("event-loop-blocked", "pool", "queue", "polling", "stopped"))
 
 
 def run_if_found(pid: int, awaited: Iterable[int], status: int, options: argparse.Namespace) -> int | None:
@@ -85,12 +102,12 @@ def run_if_found(pid: int, awaited: Iterable[int], status: int, options: argpars
         return None
     how = parse_options(options)
     tree = _snapshot(pid, parents, replace(how, timeout=min(how.timeout, _UNASKED)), _MOST_UNASKED)
-    found = tree.triage
-    if found.status != FOUND and not any(
+    is_over = status == OUTSIDE and tree.status == NOTHING_FOUND
+    if not is_over and tree.status != FOUND and not any(
             _explains(seen, status) for member, seen in tree.snapshots.items() if member != pid):
         return None
-    _write(tree, found, options)
-    return found.status
+    _write(tree, tree.triage, options)
+    return tree.status
 
 
 def _explains(seen: Snapshot, status: int) -> bool:
@@ -100,8 +117,7 @@ def _explains(seen: Snapshot, status: int) -> bool:
     """
     if status == OUTSIDE or seen.status != OUTSIDE or seen.report is None:
         return seen.status in (FOUND, OUTSIDE)
-    verdict = verdict_of(seen.report)
-    return bool(verdict.behind) or verdict.kind in _CAUSES
+    return is_cause(seen.report)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -112,9 +128,8 @@ def run(options: argparse.Namespace) -> int:
     if options.dot is not None:
         raise UsageError("--children draws no graph for Graphviz", "take --html FILE instead of --dot")
     tree = snapshot_tree(target.pid, parse_options(options))
-    found = tree.triage
-    _write(tree, found, options)
-    return found.status
+    _write(tree, tree.triage, options)
+    return tree.status
 
 
 def _write(tree: Tree, found: Triage, options: argparse.Namespace) -> None:
@@ -268,7 +283,7 @@ def text(tree: Tree, found: Triage) -> Safe:
     inside = sum(len(each.members) for each in found.classes if each.kind == DEADLOCK)
     unknown = sum(len({*each.members} - answered) for each in found.classes if each.kind == UNKNOWN)
     lines = [words.tree_summary(len(tree.parents), len(across), inside, unknown)]
-    trouble = [pid for pid, seen in tree.snapshots.items() if seen.status in (FOUND, OUTSIDE) or pid in across]
+    trouble = [pid for pid in tree.snapshots if tree.status_of(pid) in (FOUND, OUTSIDE) or pid in across]
     # those that do not end by themselves first, and a cause before those that wait for it
     waiting = {node.pid for node, _, others in _waits_between_processes(tree) if not set(trouble).isdisjoint(others)}
     trouble.sort(key=lambda pid: (pid not in across and tree.snapshots[pid].status != FOUND, pid in waiting))

@@ -55,6 +55,8 @@ ProblemKind = Literal["unreadable", "not recorded", "not applicable", "ambiguous
 WORLD_TO_GO_ON = "for the world to go on"
 WORLD_TO_STOP = "for the world to stop"
 
+#: The state of a descriptor that a thread writes to.
+TO_WRITE = "waiting to write"
 #: States of locks whose waiters need work to be done: a result, or room in a queue.
 RESULT_STATES = frozenset(("result is pending", "not all tasks are done", "queue is full"))
 
@@ -166,6 +168,8 @@ class Thread:
     since: float | None = None
     #: the loop in which it sleeps for a short time, if that loop has a condition
     polling: Polling | None = None
+    #: the outermost function of the program in which it waits, if that ends and does not only wait for more work
+    at_work: PyFrame | None = None
 
 
 @record

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import field
 from typing import NamedTuple, Union
@@ -99,3 +100,15 @@ class MixedStack:
     unmerged: Reason | None = None
     variables: Mapping[int, tuple[Local, ...]] = field(default_factory=dict)
     left_out: int = 0
+
+
+#: The files of Python itself and of installed packages, with the name of the package or module.
+_LIBRARY = re.compile(
+    r"(?:\b(?:site|dist)-packages/|/lib(?:64|32)?/python\d[\w.]*/|^<frozen |\bpython\d+\.zip/)(?=([^/>]+))")
+
+
+def library_of(frame: Frame) -> str | None:
+    """The package or module of a Python frame that is not the program's own code; None for the program's."""
+    # the standard library's folder contains that of packages
+    names = _LIBRARY.findall(frame.file) if isinstance(frame, PyFrame) else ()
+    return str(names[-1]).partition(".")[0] if names else None

@@ -67,12 +67,12 @@ KINDS: Final[Mapping[LockKind, Kind]] = {
         "inferred: the only thread in the allocator with this arena, candidates otherwise", name="malloc arena"),
     "condvar": Kind(
         "none: any thread may signal it; the mutex that belongs to it is a lock of its own", name="condition variable",
-        wait_for="any", no_owner="condvar-has-no-owner", is_event=True, own_threads_only=True,
+        wait_for="any", no_owner="condvar-has-no-owner", is_event=True, may_end_program=True, own_threads_only=True,
         structure="pthread_cond_t"),
     "semaphore": Kind(
         "none: any thread may post it; candidates: threads whose machine code has acquired it and can release it",
         name="POSIX semaphore",
-        wait_for="any", no_owner="semaphore-has-no-owner", is_event=True,
+        wait_for="any", no_owner="semaphore-has-no-owner", is_event=True, may_end_program=True,
         handler_may_release=True, own_threads_only=True, structure="sem_t"),
     "pool-job": Kind(
         "inferred: the threads that may finish it, if each of them waits for something, or if it is only one thread",
@@ -117,7 +117,7 @@ KINDS: Final[Mapping[LockKind, Kind]] = {
         waited_in="`threading.Condition`, `multiprocessing.Condition`, `queue`, `concurrent.futures`"),
     "py-event": Kind(
         "none: any thread may set it", name="threading.Event",
-        wait_for="any", no_owner="event-has-no-owner", is_event=True, may_await_signal=True,
+        wait_for="any", no_owner="event-has-no-owner", is_event=True, may_end_program=True, may_await_signal=True,
         own_threads_only=True, waited_in="`threading.Event`, `multiprocessing.Event`"),
     "py-semaphore": Kind(
         "none: any thread may release it", name="threading.Semaphore",

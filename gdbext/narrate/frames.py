@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from gdbext.model import Frame, InlinedCall, NativeFrame, Part, PyFrame, Thread
+from gdbext.model.frames import library_of
 from gdbext.narrate.words import Foreign, Words, listed, plural
 
 #: The last line of a stack that was cut on request, as GDB prints it.
@@ -55,18 +56,6 @@ def explaining_frames(thread: Thread) -> set[int]:
         if wanted:
             chosen.add(index)
     return chosen
-
-
-#: The files of Python itself and of installed packages, with the name of the package or module.
-_LIBRARY = re.compile(
-    r"(?:\b(?:site|dist)-packages/|/lib(?:64|32)?/python\d[\w.]*/|^<frozen |\bpython\d+\.zip/)(?=([^/>]+))")
-
-
-def library_of(frame: Frame) -> str | None:
-    """The package or module of a Python frame that is not the program's own code; None for the program's."""
-    # the standard library's folder contains that of packages
-    names = _LIBRARY.findall(frame.file) if isinstance(frame, PyFrame) else ()
-    return str(names[-1]).partition(".")[0] if names else None
 
 
 def own_frame(thread: Thread) -> tuple[PyFrame | None, list[PyFrame]]:

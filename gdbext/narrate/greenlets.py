@@ -6,7 +6,8 @@ import re
 from collections.abc import Sequence
 
 from gdbext.model import Greenlet, GreenletWait, Report
-from gdbext.narrate.frames import file_name, library_of
+from gdbext.model.frames import library_of
+from gdbext.narrate.frames import file_name
 from gdbext.narrate.names import Facts, thread_name
 from gdbext.narrate.words import Foreign, Marked, Words, capitalised, listed, plural
 

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
-from gdbext.model import INFERRED, RECORDED, Deadlock, Evidence, Lock, Problem, Report, Stopped, Thread
+from gdbext.model import INFERRED, RECORDED, Deadlock, Evidence, Lock, Polling, Problem, Report, Stopped, Thread
 from gdbext.model.kinds import GIL, kind_of, name_of_kind
 from gdbext.model.reasons import Reason, find_reasons
 from gdbext.model.verdict import Verdict, VerdictKind
@@ -338,14 +338,28 @@ def _behind_sentence(facts: Facts) -> Words:
         return _greenlet_behind_sentence(facts)
     count = len(facts.verdict.behind)
     thread = facts.threads.get(facts.verdict.threads[0])
+    more = len(facts.verdict.threads) - 1
+    alike = f"; {plural(more, 'more thread')} wait{'s' if more == 1 else ''} like that" if more else ""
     if not count or thread is None:
-        return _first(facts)
+        return (*_first(facts), *_in_work(facts, thread), alike)
     # only what these threads wait for: it may hold more
     wanted = {waits.lock for other in facts.known(facts.verdict.behind) if (waits := other.waits) is not None}
     held = [words for hold in thread.holds if hold.lock in wanted and (words := holding(facts, hold, why=False))]
     having = f"{holds(facts, thread.holds[0])} " if held else ""
     return (f"{plural(count, 'thread')} wait{'s' if count == 1 else ''} behind ", *thread_name(facts, thread.number),
-            ", which ", *((having, *listed(held[:_MANY_HELD]), " and ") if held else ()), *doing(facts, thread))
+            ", which ", *((having, *listed(held[:_MANY_HELD]), " and ") if held else ()),
+            *(_polls(thread.polling) if thread.polling is not None else doing(facts, thread)),
+            *_in_work(facts, thread), alike)
+
+
+def _in_work(facts: Facts, thread: Thread | None) -> Words:
+    """The function in the middle of which a thread waits for other threads of its process."""
+    lock = facts.locks.get(thread.waits.lock) if thread is not None and thread.waits is not None else None
+    if thread is None or thread.at_work is None or lock is None or lock.is_outside or (
+            thread.at_work.function == "<module>"):
+        return ()
+    frame = thread.at_work
+    return (", in the middle of ", Foreign(frame.function, 120), " ", Foreign(frame.file.rpartition("/")[2], 120))
 
 
 def _greenlet_behind_sentence(facts: Facts) -> Words:
@@ -366,10 +380,15 @@ def _pool_sentence(facts: Facts) -> Words:
 def _polling_sentence(facts: Facts) -> Words:
     number = facts.verdict.threads[0]
     thread = facts.threads.get(number)
-    if thread is None or thread.polling is None:
-        return (*thread_name(facts, number), " sleeps again and again")
-    frame, seconds = thread.polling.frame, thread.polling.seconds
-    return (*thread_name(facts, number), " sleeps again and again", f" for {seconds:g} s" if seconds else "",
+    return (*thread_name(facts, number), " ", *_polls(thread.polling if thread is not None else None))
+
+
+def _polls(polling: Polling | None) -> Words:
+    """``sleeps again and again for 0.1 s, until the condition of a loop holds, in wait_for_file job.py:12``."""
+    if polling is None:
+        return ("sleeps again and again",)
+    frame, seconds = polling.frame, polling.seconds
+    return ("sleeps again and again", f" for {seconds:g} s" if seconds else "",
             ", until the condition of a loop holds, in ", Foreign(frame.function, 120), " ",
             Foreign(frame.file.rpartition("/")[2], 120), f":{frame.line if frame.line is not None else '?'}")
 

@@ -122,6 +122,9 @@ class _Waits:
         waits, name = thread.waits, thread.syscall
         if task is None or task.call is None or thread.status != "blocked" or waits is not None and waits.timed:
             return None
+        report = self._reports[pid]
+        if report is not None and report.target.stopped is not None:
+            return None  # what it waits for may have come long ago
         # after a debugger has stopped the thread, the kernel restarts some calls under another number
         call = task.call
         if _call_names().get(call.number) not in (name, "restart_syscall"):

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 from gdbext.errors import MissingLibrary
 from gdbext.model import Columns, Frame, Local, MixedStack, NativeFrame, Part, PyFrame, Report, TargetInfo, Thread
+from gdbext.model.frames import library_of
 from gdbext.narrate import crash, gils, graph, greenlets, locks, processes, tasks, threads, verdict
 from gdbext.narrate.frames import (
     explaining_frames,
@@ -28,7 +29,6 @@ from gdbext.narrate.frames import (
     frame_place,
     inlined_calls,
     left_out,
-    library_of,
     numbered,
     parts_of,
 )

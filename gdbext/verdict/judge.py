@@ -17,6 +17,7 @@ from gdbext.model import (
     INFERRED,
     RECORDED,
     RESULT_STATES,
+    TO_WRITE,
     Deadlock,
     Fault,
     Lock,
@@ -34,12 +35,16 @@ from gdbext.verdict.ended_by import FOR_A_TIME, FOR_CHILDREN, LONG
 #: Other waits of a thread that only an event outside of the process ends.
 _OUTSIDE = frozenset((
     "waits-for-aio", "waits-for-message", "waits-for-room", "waits-for-semaphores", "opens", "wrote-a-part"))
+#: Verdicts that name a cause by themselves.
+_CAUSES = frozenset(("event-loop-blocked", "pool", "queue", "polling", "stopped"))
 #: Waits for the GPU, also of a thread that runs in a loop meanwhile.
 _ON_GPU = frozenset(("waits-for-gpu", "waits-in-cuda"))
 #: What the event loop of a greenlet watches for it, besides the time.
 _WATCHED = frozenset(("io", "child", "signal"))
 #: System calls with which event loops and servers wait for work.
 _SERVING = frozenset(("epoll_wait", "epoll_pwait", "epoll_pwait2", "accept", "accept4", "io_uring_enter"))
+#: How long a thread waits at least until what others do counts as not enough, in seconds.
+_A_WHILE = 1.0
 #: The file of the standard library with the workers of a pool of threads, and their function.
 _POOL, _POOL_WORKER = re.compile(r"(?:^|/)concurrent/futures/thread\.py$"), "_worker"
 #: What is about to end: a wait that has lasted, or will last, for less than so many seconds.
@@ -84,6 +89,17 @@ def awaited_processes(report: Report) -> tuple[int, ...]:
     return tuple(dict.fromkeys(
         ender.process for thread in report.threads if thread.number in verdict.threads and verdict.outcome == "outside"
         for ender in thread.ended_by if ender.process is not None))
+
+
+def is_cause(report: Report) -> bool:
+    """Whether a process hangs for another reason than that it waits for work, as from a process that is at rest."""
+    verdict = verdict_of(report)
+    if verdict.behind or verdict.kind in _CAUSES:
+        return True
+    thread = report.thread(verdict.threads[0]) if verdict.threads else None
+    lock = report.lock(thread.waits.lock) if thread is not None and thread.waits is not None else None
+    # nobody who is at rest leaves a pipe full
+    return lock is not None and (not lock.is_outside or lock.state == TO_WRITE)
 
 
 class _Scene:
@@ -334,6 +350,8 @@ def _is_slow(scene: _Scene, holder: Thread, wanted: Iterable[Thread]) -> bool:
         return True  # how long it was to sleep is not known, and nobody writes a core of a program that goes on
     if not _continues(holder):
         return not scene.running and (reason == "waits-for-signal" or scene.waits_outside(holder))
+    if holder.polling is not None and any(_has_waited(scene, waiter) for waiter in wanted):
+        return True
     # no thread needs the GIL to sleep
     return holder.waits is None and reason in FOR_A_TIME and any(_is_requesting(scene, waiter) for waiter in wanted)
 
@@ -458,6 +476,45 @@ def _unknown_greenlet(scene: _Scene) -> Verdict | None:
     return Verdict("unknown", greenlets=tuple(found)) if found else None
 
 
+def _left_waiting(scene: _Scene) -> Verdict | None:
+    """Threads wait in the middle of work for what a thread of the process has to do, and none is on the way to it.
+
+    Those that go on after a time have run since, and have not done it.
+    """
+    if scene.running or any(_is_elsewhere(scene, thread) for thread in scene.report.threads):
+        return None
+    waiting = [thread for thread in scene.report.threads if _is_left(scene, thread)]
+    if not waiting:
+        return None
+    numbers = tuple(thread.number for thread in waiting)
+    behind = dict.fromkeys(other for number in numbers for other in scene.behind(number) if other not in numbers)
+    return Verdict("blocked-behind", numbers, tuple(behind))
+
+
+def _is_left(scene: _Scene, thread: Thread) -> bool:
+    """Whether a thread waits in the middle of work for any thread of the process to do something."""
+    lock = scene.lock(thread)
+    if (lock is None or thread.waits is None or thread.waits.timed or thread.at_work is None or lock.holders
+            or not kind_of(lock.kind).own_threads_only or lock.shared or lock.orphan):
+        return False
+    kind = kind_of(lock.kind)
+    if thread.number == scene.first and (kind.may_end_program or kind.ends_thread):
+        return False
+    return _has_waited(scene, thread) and not any(
+        _continues(other) and (other.since is None or thread.since is None or other.since >= thread.since)
+        for other in scene.report.threads if scene.report.target.kind == "live")
+
+
+def _has_waited(scene: _Scene, thread: Thread) -> bool:
+    """Whether a thread has waited for a while; in a core that is not known, and nobody writes one of what goes on."""
+    return scene.report.target.kind == "core" or thread.since is not None and thread.since >= _A_WHILE
+
+
+def _is_elsewhere(scene: _Scene, thread: Thread) -> bool:
+    """Whether a thread waits for the world outside in the middle of work, and may do something afterwards."""
+    return thread.at_work is not None and scene.waits_outside(thread) and not scene.is_served(thread)
+
+
 def _polling(scene: _Scene) -> Verdict | None:
     """The only thread sleeps for a short time, again and again, until a condition holds."""
     (first, *others) = scene.report.threads or (None,)
@@ -482,5 +539,5 @@ def _unreadable(scene: _Scene) -> Verdict | None:
 
 _EXPLANATIONS: tuple[Callable[[_Scene], Verdict | None], ...] = (
     _crash, _stopped, _deadlock, _task_cycle, _greenlet_cycle, _orphaned_lock, _standstill, _died, _event_loop,
-    _blocked_behind, _greenlets_behind, _doubt, _held_up, _first_thread, _pool, _result, _unknown_holder,
-    _unknown_greenlet, _polling, _computing, _unreadable)
+    _blocked_behind, _greenlets_behind, _doubt, _held_up, _first_thread, _pool, _result, _left_waiting,
+    _unknown_holder, _unknown_greenlet, _polling, _computing, _unreadable)

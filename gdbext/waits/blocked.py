@@ -25,7 +25,7 @@ from gdbext.inferior.proc.descriptors import Descriptor
 from gdbext.inferior.proc.sockets import address_text
 from gdbext.inferior.protocol import Target
 from gdbext.locks.seen import SeenLock, SeenWait
-from gdbext.model import DERIVED, RECORDED
+from gdbext.model import DERIVED, RECORDED, TO_WRITE
 from gdbext.model.kinds import DESCRIPTOR
 from gdbext.model.reasons import Reason, ReasonCode, because, joined
 from gdbext.threads.code import Code
@@ -36,7 +36,7 @@ from gdbext.waits.descriptors import MANY, Descriptors
 from gdbext.waits.file_locks import file_lock_wait
 from gdbext.waits.time_left import MILLISECONDS, TIMER_ABSTIME, TIMESPECS, read_timespec
 
-READ, WRITE, EVENTS = "waiting to read", "waiting to write", "waiting for events"
+READ, WRITE, EVENTS = "waiting to read", TO_WRITE, "waiting for events"
 DISK = "waiting for the disk"
 
 _MAX_PATH = 256

@@ -47,7 +47,7 @@ def report_tree(pid: int, options: Options) -> TreeReport:
         text = only.text
     else:
         text = children.text(tree, found)
-    return TreeReport(text, found.status, tree)
+    return TreeReport(text, tree.status, tree)
 
 
 def write_page(report: TreeReport, folder: str, name: str, title: str) -> str:

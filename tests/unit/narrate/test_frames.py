@@ -11,7 +11,6 @@ from gdbext.narrate.frames import (
     inlined_calls,
     left_out,
     libraries,
-    library_of,
     native_caller,
     own_frame,
     own_place,
@@ -61,15 +60,6 @@ LIBRARIES = (PyFrame("wait", "Event.wait", "/usr/lib/python3.11/threading.py", 1
              PyFrame("send", "Session.send", "/venv/lib/python3.11/site-packages/requests/sessions.py", 2),
              PyFrame("urlopen", "urlopen", "/venv/lib/python3.11/site-packages/urllib3/pool.py", 3))
 SERVER = PyFrame("handle", "handle", "/usr/lib/python3/dist-packages/gunicorn/sync.py", 4)
-
-
-@pytest.mark.parametrize(("file", "library"), [
-    ("/usr/lib/python3.11/queue.py", "queue"), ("/usr/lib/python3.11/asyncio/tasks.py", "asyncio"),
-    ("<frozen importlib._bootstrap>", "importlib"), ("/usr/lib/python312.zip/json/decoder.py", "json"),
-    ("/v/lib/python3.11/site-packages/flask/app.py", "flask"), ("/v/lib64/python3.9/site-packages/six.py", "six"),
-    ("/srv/app.py", None), ("/srv/lib/app.py", None), ("<stdin>", None), ("app.py", None), ("", None)])
-def test_library_of_a_frame(file: str, library: str | None) -> None:
-    assert library_of(PyFrame("f", "f", file, 1)) == library
 
 
 def test_frames_of_libraries_do_not_explain_a_thread_that_has_code_of_its_own() -> None:

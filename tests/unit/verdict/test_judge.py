@@ -31,7 +31,7 @@ from gdbext.model import (
 from gdbext.model.kinds import LockKind
 from gdbext.model.reasons import ReasonCode, because
 from gdbext.model.verdict import OUTCOMES, Verdict
-from gdbext.verdict.judge import ends_by_itself, judge, verdict_of
+from gdbext.verdict.judge import ends_by_itself, is_cause, judge, verdict_of
 from tests.support import fake_page
 from tests.support.fake_report import crashed, gil_deadlock, healthy, orphaned, standstill, without_verdict
 from tests.support.reasons import text
@@ -74,11 +74,14 @@ JOIN = lock("py-condition", 7, state="not all tasks are done")
 EMPTY = lock("py-condition", 8, state="queue is empty")
 UNKNOWN = lock("py-lock", 9)
 FREE = lock("py-lock", 10, state="free")
+FULL = lock("descriptor", 17, state="waiting to write")
+SEMAPHORE = lock("py-semaphore", 16, state="zero")
+WORK = PyFrame("handle", "handle", "/app/job.py", 9)
 GIL_OF_2 = lock("gil", 11, 2, state="held")
 POOL = "/usr/lib/python3.11/concurrent/futures/thread.py"
 PROCESSES = ("/usr/lib/python3.11/multiprocessing/pool.py", "/usr/lib/python3.11/subprocess.py")
 LOCKS = (SOCKET, INPUT, SERVED, HELD_BY_2, END_OF_2, EVENT, RESULT, JOIN, EMPTY, UNKNOWN, FREE, GIL_OF_2, OWN_PIPE,
-         OF_CHILD, OF_OTHER, HELD_BY_1)
+         OF_CHILD, OF_OTHER, HELD_BY_1, SEMAPHORE)
 
 
 @pytest.mark.parametrize(("made", "kind", "threads", "behind"), [
@@ -355,3 +358,63 @@ def test_a_core_does_not_say_how_long_a_sleep_was_to_last() -> None:
     made = report(thread(1, HELD_BY_2), sleeper(2, None, code="sleeps-until"), locks=LOCKS)
     assert judge(made).kind == "idle"
     assert judge(replace(made, target=replace(INFO, kind="core"))).kind == "blocked-behind"
+
+
+def at_work(number: int, waits: Lock | None, since: float | None = 20.0, timed: bool = False,
+            blocked_on: ReasonCode | None = None) -> Thread:
+    return replace(thread(number, waits, timed=timed, blocked_on=blocked_on), at_work=WORK, since=since)
+
+
+SERVING, SLEEPING = thread(1, syscall="epoll_wait"), replace(thread(3, blocked_on="sleeps"), since=2.0)
+
+
+@pytest.mark.parametrize(("threads", "numbers", "behind"), [
+    ([SERVING, at_work(2, EVENT)], (2,), ()),
+    ([SERVING, at_work(2, SEMAPHORE), at_work(4, SEMAPHORE)], (2, 4), ()),
+    # one that goes on after a time has run since, and has done nothing about it
+    ([SERVING, at_work(2, EMPTY), SLEEPING], (2,), ()),
+    ([thread(1, END_OF_2), at_work(2, EVENT)], (2,), (1,)),
+    # the main thread waits for permits, and not for its end
+    ([at_work(1, SEMAPHORE), thread(2, syscall="epoll_wait")], (1,), ()),
+])
+def test_waits_in_the_middle_of_work(threads: list[Thread], numbers: tuple[int, ...], behind: tuple[int, ...]) -> None:
+    found = judge(report(*threads, locks=LOCKS))
+    assert (found.kind, found.threads, found.behind) == ("blocked-behind", numbers, behind)
+
+
+@pytest.mark.parametrize("threads", [
+    # it waits for more work, or for a moment only, or for a time
+    [SERVING, thread(2, EVENT)], [SERVING, at_work(2, EVENT, since=0.1)], [SERVING, at_work(2, EVENT, since=None)],
+    [SERVING, at_work(2, EVENT, timed=True)],
+    # another has not run since, and may end the wait
+    [SERVING, at_work(2, EVENT, since=1.5), SLEEPING],
+    [SERVING, at_work(2, EVENT), replace(at_work(4, SOCKET), syscall="recvfrom")],
+    # a main thread that waits for its end
+    [at_work(1, EVENT), thread(2, syscall="epoll_wait")],
+])
+def test_healthy_waits_of_threads(threads: list[Thread]) -> None:
+    assert judge(report(*threads, locks=LOCKS)).kind == "idle"
+
+
+def test_wait_in_the_middle_of_work_in_a_core() -> None:
+    made = report(SERVING, at_work(2, EVENT, since=None), replace(SLEEPING, since=None), locks=LOCKS)
+    assert judge(replace(made, target=replace(INFO, kind="core"))).kind == "blocked-behind"
+
+
+def test_holder_that_polls() -> None:
+    polling = replace(thread(2, blocked_on="sleeps-for"), polling=Polling(WORK, 0.1))
+    for since, kind in ((2.0, "blocked-behind"), (0.1, "idle")):
+        made = judge(report(replace(thread(1, HELD_BY_2), since=since), polling, locks=LOCKS))
+        assert made.kind == kind
+
+
+@pytest.mark.parametrize(("threads", "expected"), [
+    # it waits for work, or for an answer
+    ([thread(1, SOCKET)], False), ([SERVING], False), ([thread(1, blocked_on="waits-for-child")], False),
+    ([thread(1, OWN_PIPE), thread(2, status="running")], False),
+    # nobody at rest leaves a pipe full, and no process at rest ends these
+    ([thread(1, FULL)], True),
+    ([thread(1, HELD_BY_2), thread(2, SOCKET)], True), ([SERVING, at_work(2, EVENT)], True),
+])
+def test_hang_that_no_other_process_explains(threads: list[Thread], expected: bool) -> None:
+    assert is_cause(report(*threads, locks=(*LOCKS, FULL))) is expected

@@ -1,0 +1,38 @@
+"""Threads that wait in the middle of work: in a call that ends, and not in a loop that waits for the next work.
+
+A thread is at rest where its program idles: a worker that takes the next item, an event loop, a server that accepts.
+These have a loop. A function without one was called to do something, and its caller needs that to be done. So the
+loops of a library, such as those of a pool's worker or of a server, do not count around a function of the program.
+"""
+
+from __future__ import annotations
+
+from gdbext.cpython.loops import is_repeated
+from gdbext.locks.seen import SeenWait
+from gdbext.model import PyFrame
+from gdbext.model.frames import library_of
+from gdbext.threads.threads import SeenThread
+from gdbext.waits.context import Context
+
+#: In how many of the program's functions a loop is looked for.
+_MOST_FRAMES = 100
+
+
+def find_work(seen: SeenThread, wait: SeenWait, context: Context) -> PyFrame | None:
+    """The outermost function of the program's own code around an untimed wait, if it waits there in no loop.
+
+    :return: None as well if there is no such function, or one of them cannot be read.
+    """
+    if wait.timed or wait.lock is None and wait.text is None:
+        return None
+    found = None
+    for reader, stack in context.python_locks.stacks(seen.number):
+        own = [raw for raw in stack if library_of(raw.frame) is None]
+        if len(own) > _MOST_FRAMES:
+            return None
+        for raw in own:
+            code = reader.functions.bytecode(raw.code)
+            if code is None or is_repeated(code, raw.offset):
+                return None
+            found = raw.frame
+    return found

@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, cast
+
+import pytest
+
+from gdbext.cpython.bytecode import Bytecode, Instruction
+from gdbext.cpython.frames import RawFrame
+from gdbext.locks.seen import SeenLock, SeenWait
+from gdbext.model import PyFrame
+from gdbext.threads.threads import SeenThread
+from gdbext.waits.at_work import find_work
+from gdbext.waits.context import Context
+
+LIBRARY = PyFrame("get", "Queue.get", "/usr/lib/python3.11/queue.py", 171)
+INNER = PyFrame("take", "take", "/app/job.py", 9)
+OUTER = PyFrame("handle", "handle", "/app/job.py", 4)
+SERVER = PyFrame("serve", "serve", "/usr/lib/python3.11/socketserver.py", 200)
+#: A call, and a jump back to it; then the same without the jump.
+LOOP = Bytecode([Instruction(2 * i, name, 0, 2 * i + 2) for i, name in enumerate(("CALL", "JUMP"))], [(1,), (0,)],
+                [None] * 2)
+ONCE = replace(LOOP, successors=[(1,), ()])
+WAIT = SeenWait(lock=SeenLock("py-event", 1, "not set"))
+
+
+def found(*functions: Bytecode | None, wait: SeenWait = WAIT) -> PyFrame | None:
+    """What `find_work` finds where the functions of the frames are these, innermost first."""
+    frames = (LIBRARY, INNER, OUTER, SERVER)
+    stack = [RawFrame(0, i, 0, frame) for i, frame in enumerate(frames)]
+
+    class Reader:
+        def bytecode(self, code: int) -> Bytecode | None:
+            return functions[code]
+
+    Reader.functions = Reader()  # type: ignore[attr-defined]
+
+    class Locks:
+        def stacks(self, number: int) -> list[tuple[Reader, list[RawFrame]]]:
+            return [(Reader(), stack)]
+
+    class Made:
+        python_locks = Locks()
+
+    class Seen:
+        number = 1
+
+    return find_work(cast(SeenThread, cast(Any, Seen())), wait, cast(Context, cast(Any, Made())))
+
+
+def test_loops_of_libraries_do_not_count() -> None:
+    assert found(LOOP, ONCE, ONCE, LOOP) == OUTER
+
+
+@pytest.mark.parametrize("functions", [
+    (ONCE, LOOP, ONCE, ONCE), (ONCE, ONCE, LOOP, ONCE), (ONCE, None, ONCE, ONCE), (ONCE, ONCE, None, ONCE)])
+def test_loop_or_unknown_function_of_the_program(functions: tuple[Bytecode | None, ...]) -> None:
+    assert found(*functions) is None
+
+
+@pytest.mark.parametrize("wait", [replace(WAIT, timed=True), SeenWait()])
+def test_waits_that_end_or_are_not_known(wait: SeenWait) -> None:
+    assert found(ONCE, ONCE, ONCE, ONCE, wait=wait) is None
