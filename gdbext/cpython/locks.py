@@ -345,8 +345,9 @@ class LockReader:
                       owner, wakeup.address, f"module {self._objects.string(found[2])}")
 
     def _thread(self, address: int, type_name: str) -> PyLock | None:
-        handle = self._objects.attribute(address, "_handle")  # since 3.13
-        if handle is not None:
+        handle = (self._objects.attribute(address, "_os_thread_handle")  # since 3.14
+                  or self._objects.attribute(address, "_handle"))  # 3.13
+        if handle:
             lock = self.decode(handle)
             return replace(lock, address=address, guard=handle) if lock is not None else None
         found = self._members(address, "_tstate_lock", "_ident")

@@ -8,6 +8,7 @@ from functools import cached_property
 from gdbext.cpython.frames import RawFrame
 from gdbext.holders.inferred import HolderFinder
 from gdbext.holders.python_frames import PythonFrames
+from gdbext.holders.results import Results
 from gdbext.holders.suspended import SuspendedFrames
 from gdbext.libraries import LIBRARIES
 from gdbext.locks.library_parts import FunctionCall, LibraryHolders, holders_of
@@ -35,6 +36,7 @@ class HolderContext:
     frames: PythonFrames
     finder: HolderFinder
     suspended: SuspendedFrames
+    results: Results
 
     @property
     def scene(self) -> Scene:
@@ -70,4 +72,4 @@ def holder_context(context: Context, gone: GoneOwners, locks: Collection[SeenLoc
     return HolderContext(
         context, waited, gone,
         PythonFrames(context.threads, context.python_locks, [lock for lock in locks if lock.python is not None]),
-        finder, SuspendedFrames(context))
+        finder, SuspendedFrames(context), Results(context, waited))

@@ -58,7 +58,8 @@ def find_locks(context: Context, waits: Mapping[int, SeenWait], gone: GoneOwners
              for lock in merged}
     holds: dict[int, list[Hold]] = {}
     for found in locks.values():
-        for holder in found.holders:
+        # a worker has none of the calls in the queue of its pool
+        for holder in found.holders if not found.is_queued_call else ():
             holds.setdefault(holder.thread, []).append(Hold(
                 found.id, holder.mode, holder.evidence, holder.why, holder.taken_at))
     return FoundLocks(locks, holds, finding)

@@ -61,6 +61,11 @@ def by_machine_code(lock: SeenLock, waiters: Collection[int], context: HolderCon
     return context.finder.prove(lock, waiters) if waiters and not is_known and lock.find_holders != READERS else None
 
 
+def making_result(lock: SeenLock, waiters: Collection[int], context: HolderContext) -> SeenLock | None:
+    """The threads that may make the result of a call that was submitted to a pool."""
+    return context.results.find(lock)
+
+
 def running_job(lock: SeenLock, waiters: Collection[int], context: HolderContext) -> SeenLock | None:
     """The threads that may finish the job of a thread pool.
 
@@ -89,8 +94,9 @@ def by_circumstance(lock: SeenLock, waiters: Collection[int], context: HolderCon
     return context.finder.find(lock, waiters) if lock.find_holders is not None else None
 
 
-WAYS: tuple[Way, ...] = (by_machine_code, named, recorded_tid, recorded_descriptor, python_owner, inside_with,
-                         inside_suspended, known_by_frames, of_library, using_file, running_job, by_circumstance)
+WAYS: tuple[Way, ...] = (by_machine_code, named, recorded_tid, recorded_descriptor, making_result, python_owner,
+                         inside_with, inside_suspended, known_by_frames, of_library, using_file, running_job,
+                         by_circumstance)
 
 
 def find_holders(lock: SeenLock, waiters: Sequence[Waiter], context: HolderContext) -> Lock:

@@ -1,4 +1,4 @@
-"""What reads the frames and locks of one Python runtime: `with` blocks, acquired locks, names, files."""
+"""What reads the frames and locks of one Python runtime: `with` blocks, acquired locks, pools, names, files."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from gdbext.cpython.locks import LockReader
 from gdbext.cpython.naming import Names
 from gdbext.cpython.object_names import ObjectNames
 from gdbext.cpython.places import PlaceReader
+from gdbext.cpython.pools import PoolReader
 from gdbext.cpython.taken import TakenLocks
 from gdbext.cpython.values import ValueReader
 from gdbext.cpython.waited import DEPTH, WaitedLocks
@@ -39,6 +40,7 @@ class Reader:
         self.waited = WaitedLocks(memory, self.layouts, python.objects, self.frames, self.locks, python.interpreters,
                                   pthreads)
         self.functions = Functions(self.layouts, python.objects, self.frames)
+        self.pools = PoolReader(memory, self.layouts, python.objects, self.frames, self.locks)
         self._withs = WithBlocks(memory, self.layouts, python.objects, self.frames)
         self.taken = TakenLocks(python.objects, self.frames, self._withs, self.locks,
                                 LockFlows(self.functions, self.frames),

@@ -57,8 +57,10 @@ WORLD_TO_STOP = "for the world to stop"
 
 #: The state of a descriptor that a thread writes to.
 TO_WRITE = "waiting to write"
+#: The state of a lock whose waiters need the result of a call.
+RESULT_PENDING = "result is pending"
 #: States of locks whose waiters need work to be done: a result, or room in a queue.
-RESULT_STATES = frozenset(("result is pending", "not all tasks are done", "queue is full"))
+RESULT_STATES = frozenset((RESULT_PENDING, "not all tasks are done", "queue is full"))
 
 
 @record
@@ -237,6 +239,11 @@ class Lock:
         return kind_of(self.kind).is_event and self.state not in RESULT_STATES and not self.holders
 
     @property
+    def is_queued_call(self) -> bool:
+        """Whether it is the result of a call in the queue of a pool: any of its holders may take the call."""
+        return any(holder.why is not None and holder.why.code == "call-is-queued" for holder in self.holders)
+
+    @property
     def is_outside(self) -> bool:
         """Whether it is not a lock of the process: a descriptor, or a file lock that another process may hold."""
         kind = kind_of(self.kind)
@@ -274,6 +281,11 @@ class Deadlock:
         """Whether its cause is a lock whose owner is not a living thread."""
         # in a standstill, the threads that could act are not known
         return not self.standstill and any(edge.holder is None for edge in self.edges)
+
+    @property
+    def of_pool(self) -> bool:
+        """Whether its threads are the workers of a pool, which wait for calls that are queued behind themselves."""
+        return all(edge.why is not None and edge.why.code == "call-is-queued" for edge in self.edges)
 
     @property
     def involved(self) -> tuple[int, ...]:

@@ -111,7 +111,8 @@ KINDS: Final[Mapping[LockKind, Kind]] = {
         held="requested by", records_owner=True, own_threads_only=True, passed_on=True, stops_world=True,
         waited_in="`gc.collect()` and others, free-threaded"),
     "py-condition": Kind(
-        "none: any thread may wake a waiting thread; also queues and futures", name="threading.Condition",
+        "none: any thread may wake a waiting thread; also queues. A result: derived: the thread that runs the call; "
+        "inferred: the workers of the pool that has the call in its queue", name="threading.Condition",
         wait_for="any", no_owner="condition-has-no-owner", is_event=True, may_await_signal=True,
         own_threads_only=True,
         waited_in="`threading.Condition`, `multiprocessing.Condition`, `queue`, `concurrent.futures`"),

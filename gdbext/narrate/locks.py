@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gdbext.model import SHARED, WORLD_TO_STOP, Hold, Lock, Thread
+from gdbext.model import RESULT_PENDING, SHARED, WORLD_TO_STOP, Hold, Lock, Thread
 from gdbext.model.kinds import kind_of, name_of_kind
 from gdbext.narrate.names import Facts, lock_name, lock_of_id, number_list, thread_list
 from gdbext.narrate.words import Marked, Words, in_parentheses, known_by, reason
@@ -21,7 +21,8 @@ def _held(lock: Lock) -> str:
     if lock.state in ("write-locked", "read-locked"):
         return f"{lock.state} by"
     words = held_at_arrow(lock)
-    return {"not arrived": f"{lock.state}, not arrived:", "not stopped": f"{lock.state}:"}.get(words, words)
+    return {"made by": "to be made by", "not arrived": f"{lock.state}, not arrived:",
+            "not stopped": f"{lock.state}:"}.get(words, words)
 
 
 def held_at_arrow(lock: Lock) -> str:
@@ -31,6 +32,8 @@ def held_at_arrow(lock: Lock) -> str:
         return "not arrived"
     if kind.stops_world and lock.name == WORLD_TO_STOP:
         return "not stopped"
+    if lock.state == RESULT_PENDING:
+        return "made by"
     return kind.held or "held by"
 
 
@@ -73,20 +76,24 @@ def holds(facts: Facts, hold: Hold) -> str:
     lock = facts.locks.get(hold.lock)
     if lock is None:
         return "holds"
+    if lock.state == RESULT_PENDING:
+        return "has to make"
     return "has not arrived at" if kind_of(lock.kind).gathers else kind_of(lock.kind).holds
 
 
-def waiting(facts: Facts, thread: Thread, why: bool = True) -> Words:
+def waiting(facts: Facts, thread: Thread, why: bool = True, several: bool = False) -> Words:
     """The lock that a thread waits for, after "waits for".
 
     :param why: whether the evidence follows.
+    :param several: whether it is one of several threads, each of which may wait for another call in a queue.
     """
     wait, lock = thread.waits, facts.awaited(thread)
     assert wait is not None
     timed = ", with a timeout" if wait.timed else ""
     if lock is None:
         return (*lock_of_id(facts, wait.lock), timed)
-    return (*lock_name(facts, lock), wait_mode(lock.kind, wait.mode), *held_by(facts, lock), timed,
+    name: Words = ("the result of a queued call",) if several and lock.is_queued_call else lock_name(facts, lock)
+    return (*name, wait_mode(lock.kind, wait.mode), *held_by(facts, lock), timed,
             *(known_by(wait.evidence, wait.why) if why else ()))
 
 

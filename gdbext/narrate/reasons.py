@@ -84,6 +84,17 @@ def _counts(waits: str, unfinished: int, maxsize: int, queued: int) -> str:
     return {"join": unfinished_tasks, "put": f"maxsize {maxsize}, "}.get(waits, "") + f"{queued} queued"
 
 
+def _of(function: str | None) -> str:
+    return f" of {function}" if function is not None else ""
+
+
+def _queued_call(function: str | None, workers: int, queued: int, functions: Sequence[str]) -> str:
+    """Where a call is that no worker of a pool has taken yet."""
+    others = f", with {queued - 1} more," if queued > 1 else ""
+    behind = "the only worker" if workers == 1 else f"all {workers} workers"
+    return f"its call{_of(function)} is queued{others} behind {behind} of the pool"
+
+
 def _compiled(threads: Sequence[int], more: int) -> str:
     named = ", ".join(map(str, threads)) + (" ..." if more else "")
     waiting = f"thread {named} waits" if len(threads) == 1 else f"threads {named} wait"
@@ -295,6 +306,8 @@ _WORDINGS: Mapping[ReasonCode, Wording] = {
         f"{_counted(count)}; {candidates or 'no'} {'thread has' if candidates == 1 else 'threads have'} the lock's "
         "address on the stack"),
     "several-proven": lambda threads: f"the code of {threads} threads acquires it, but only one thread can hold it",
+    "call-is-queued": _queued_call,
+    "runs-call": lambda function: f"it runs the call{_of(function)} whose result this is",
     "threads-in-file": "only threads with code of {file} on their stacks can finish it",
     "too-many-readers": lambda count, threads: f"{_counted(count)}, but the code of {threads} threads acquires it",
 

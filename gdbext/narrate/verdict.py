@@ -76,13 +76,15 @@ def alike(facts: Facts, deadlock: Deadlock) -> list[list[int]]:
     """The threads of a deadlock, grouped by wait, stack and held locks."""
     edges: dict[int, list[tuple[str, int | None]]] = {}
     for edge in deadlock.edges:
-        edges.setdefault(edge.waiter, []).append((edge.lock, edge.holder))
+        # of calls in one queue it does not matter which is whose
+        edges.setdefault(edge.waiter, []).append((edge.lock if not deadlock.of_pool else "", edge.holder))
     locks = locks_of(deadlock)
     groups: dict[object, list[int]] = {}
     for number, own in edges.items():
         thread = facts.threads.get(number)
         same = None if thread is None else (
-            thread.waits, tuple(hold for hold in thread.holds if hold.lock in locks), facts.stack_number(thread))
+            thread.waits if not deadlock.of_pool else None,
+            tuple(hold for hold in thread.holds if hold.lock in locks), facts.stack_number(thread))
         groups.setdefault((tuple(own), same), []).append(number)
     return [sorted(members) for members in groups.values()]
 
@@ -373,8 +375,26 @@ def _pool_sentence(facts: Facts) -> Words:
     workers = facts.verdict.threads
     if len(workers) == 1:
         return ("the only worker of a pool, ", *thread_name(facts, workers[0]),
-                ", waits for a result, and no worker is left to make it")
-    return (f"all {len(workers):,} workers of the pool wait for results, and no worker is left to make them",)
+                ", waits for a result, and no worker is left to make it", *_queued_calls(facts))
+    return (f"all {len(workers):,} workers of the pool wait for results, and no worker is left to make them",
+            *_queued_calls(facts))
+
+
+def _queued_calls(facts: Facts) -> Words:
+    """The calls that are queued behind the workers of a pool; empty if they are not known."""
+    locks = {waits.lock: facts.locks.get(waits.lock) for thread in facts.known(facts.verdict.threads)
+             if (waits := thread.waits) is not None}
+    queued = [why for lock in locks.values() if lock is not None for why in find_reasons(lock.why, "call-is-queued")]
+    if not queued:
+        return ()
+    # workers of one pool find the same calls in its queue
+    found = dict(queued[0].arguments)
+    count, functions = found.get("queued"), found.get("functions")
+    if not isinstance(count, int) or not isinstance(functions, tuple):
+        return ()
+    names: list[Words] = [(Foreign(name, 80),) for name in functions if isinstance(name, str)]
+    return (f"; {plural(count, 'call')} {'is' if count == 1 else 'are'} queued behind "
+            f"{'it' if len(facts.verdict.threads) == 1 else 'them'}", *((": ", *listed(names)) if names else ()))
 
 
 def _polling_sentence(facts: Facts) -> Words:
@@ -476,7 +496,7 @@ def how_known(facts: Facts) -> list[Words]:
         return [("derived: from what the coroutines of the tasks await",)]
     if facts.verdict.kind == "greenlet-cycle":
         return _how_greenlets_known(facts)
-    if facts.verdict.kind == "pool":
+    if facts.verdict.kind == "pool" and not any(map(_has_holders, facts.report.deadlocks)):
         return [("inferred: every worker waits, and no thread runs",)]
     if facts.verdict.kind == "children" and facts.verdict.evidence == INFERRED:
         return [("inferred: another thread, which may bring the result, waits for child processes",)]
@@ -487,6 +507,10 @@ def how_known(facts: Facts) -> list[Words]:
         else:
             made.append((evidence, *((": ", reason(why, 800)) if why is not None else ())))
     return made
+
+
+def _has_holders(deadlock: Deadlock) -> bool:
+    return any(edge.holder is not None for edge in deadlock.edges)
 
 
 def _how_greenlets_known(facts: Facts) -> list[Words]:

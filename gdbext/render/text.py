@@ -241,7 +241,7 @@ class TextRenderer:
             lines += [*self._deadlocked(members, deadlock, stacks), ""]
         left = sorted(thread.number for members in groups[MANY:] for thread in members)
         lines += [f"  And {len(left):,} more: {number_list(left)}", ""] if left else []
-        if not deadlock.standstill:
+        if not deadlock.standstill and not deadlock.of_pool:
             lines += self._links(deadlock)
         if several and deadlock.stuck_behind:
             lines += [f"Stuck behind it: {number_list(deadlock.stuck_behind)}", ""]
@@ -256,7 +256,8 @@ class TextRenderer:
             if hold.lock in verdict.locks_of(deadlock):
                 lines += self._hold(hold, each, _VERB, "    ", why=False)
         if not verdict.is_said(self.facts, first):
-            lines.append(f"    {each}{'needs':<{_VERB}} {self.say(locks.waiting(self.facts, first, why=False))}")
+            wanted = locks.waiting(self.facts, first, why=False, several=len(members) > 1)
+            lines.append(f"    {each}{'needs':<{_VERB}} {self.say(wanted)}")
         return lines + self._explaining(first, stacks, " " * (5 + len(each) + _VERB))
 
     def _concerned(self, stacks: str) -> list[str]:

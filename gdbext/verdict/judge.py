@@ -16,6 +16,7 @@ from gdbext.model import (
     DERIVED,
     INFERRED,
     RECORDED,
+    RESULT_PENDING,
     RESULT_STATES,
     TO_WRITE,
     Deadlock,
@@ -49,8 +50,6 @@ _A_WHILE = 1.0
 _POOL, _POOL_WORKER = re.compile(r"(?:^|/)concurrent/futures/thread\.py$"), "_worker"
 #: What is about to end: a wait that has lasted, or will last, for less than so many seconds.
 _SOON = 5.0
-#: The state of a lock whose waiters wait for the result of a future.
-_RESULT = "result is pending"
 
 
 def verdict_of(report: Report) -> Verdict:
@@ -149,7 +148,9 @@ class _Scene:
         left = list(found)
         while left:
             for waiter in self.waiting.get(left.pop(), ()):
-                if waiter not in found and found.issuperset(self.holders(self.threads[waiter])):
+                lock = self.lock(self.threads[waiter])
+                needs_all = lock is None or lock.wait_for == "all"
+                if waiter not in found and (not needs_all or found.issuperset(self.holders(self.threads[waiter]))):
                     found.add(waiter)
                     left.append(waiter)
         return found
@@ -243,8 +244,8 @@ def _of_deadlocks(kind: VerdictKind, deadlocks: Iterable[Deadlock]) -> Verdict |
 
 
 def _deadlock(scene: _Scene) -> Verdict | None:
-    return _of_deadlocks("deadlock", (each for each in scene.report.deadlocks
-                                      if not each.standstill and not each.owner_gone))
+    found = [each for each in scene.report.deadlocks if not each.standstill and not each.owner_gone]
+    return _of_deadlocks("pool" if found and all(each.of_pool for each in found) else "deadlock", found)
 
 
 def _task_cycle(scene: _Scene) -> Verdict | None:
@@ -423,11 +424,12 @@ def _first_thread(scene: _Scene) -> Verdict | None:
 
 
 def _pool(scene: _Scene) -> Verdict | None:
-    """All workers of the pools of threads wait for results, and no thread runs that could make one."""
+    """All workers of the pools of threads wait for results, no thread is known to make one, and none runs."""
     workers = [thread for thread in scene.report.threads if any(
         isinstance(frame, PyFrame) and frame.function == _POOL_WORKER and _POOL.search(frame.file)
         for frame in thread.stack)]
-    if not workers or scene.running or not all(_waits_for_result(scene, worker) for worker in workers):
+    if not workers or scene.running or not all(
+            _waits_for_result(scene, worker) and not scene.holders(worker) for worker in workers):
         return None
     others = [thread.number for thread in scene.report.threads
               if thread not in workers and _waits_for_result(scene, thread)]
@@ -436,7 +438,7 @@ def _pool(scene: _Scene) -> Verdict | None:
 
 def _waits_for_result(scene: _Scene, thread: Thread) -> bool:
     lock = scene.lock(thread)
-    return lock is not None and thread.waits is not None and not thread.waits.timed and lock.state == _RESULT
+    return lock is not None and thread.waits is not None and not thread.waits.timed and lock.state == RESULT_PENDING
 
 
 def _result(scene: _Scene) -> Verdict | None:
@@ -448,9 +450,23 @@ def _result(scene: _Scene) -> Verdict | None:
                and (lock := scene.lock(thread)) is not None and lock.state in RESULT_STATES]
     if not waiting:
         return None
-    _, first = waiting[0]
-    kind: VerdictKind = "blocked-behind" if first.state == _RESULT else "queue"
+    waiter, first = waiting[0]
+    end = _end_of_results(scene, waiter)
+    if end is not None:
+        return Verdict("blocked-behind", (end,), tuple(scene.behind(end)))
+    kind: VerdictKind = "blocked-behind" if first.state == RESULT_PENDING else "queue"
     return Verdict(kind, tuple(thread.number for thread, lock in waiting if lock.state == first.state))
+
+
+def _end_of_results(scene: _Scene, waiter: Thread) -> int | None:
+    """The last of the threads each of which makes the result that the one before waits for; None if there is none."""
+    passed = [waiter.number]
+    while _waits_for_result(scene, scene.threads[passed[-1]]):
+        holders = scene.holders(scene.threads[passed[-1]])
+        if len(holders) != 1 or holders[0] in passed or holders[0] not in scene.threads:
+            break
+        passed += holders
+    return passed[-1] if len(passed) > 1 else None
 
 
 def _unknown_holder(scene: _Scene) -> Verdict | None:

@@ -60,7 +60,9 @@ def find_standstill(threads: Sequence[Thread], locks: Iterable[Lock], first: int
     :return: None as well where a thread runs or waits for something else, or another process may step in.
     """
     by_id = {lock.id: lock for lock in locks}
-    wanted = {thread.waits.lock for thread in threads if thread.waits is not None}
+    # who makes a result is no cause of its own
+    wanted = {thread.waits.lock for thread in threads if thread.waits is not None
+              and thread.waits.lock in by_id and by_id[thread.waits.lock].state not in RESULT_STATES}
     edges = []
     for thread in threads:
         lock = by_id.get(thread.waits.lock) if thread.waits is not None else None

@@ -53,7 +53,12 @@ HANGS = {
     "polling": Expected("polling", 5, (
         r'POLLING: thread 1 "MainThread" sleeps again and again, until the condition of a loop holds, in polling '
         r'hangs\.py:\d+'), True),
-    "pool": Expected("pool", 5, r"POOL EXHAUSTED: all 2 workers of the pool wait for results, "),
+    "pool": Expected("pool", 1, (
+        r"POOL EXHAUSTED: all 2 workers of the pool wait for results, and no worker is left to make them; 2 calls are "
+        r"queued behind them: int\.")),
+    "slow_call": Expected("blocked-behind", 5, (
+        r'BLOCKED: 1 thread waits behind thread \d+ "ThreadPoolExecutor-0_0", which has to make result 0x[0-9a-f]+ '
+        r"result and waits to read ")),
     "full_queue": Expected("queue", 5, r'QUEUE BLOCKED: thread 1 "MainThread" waits for queue\.Queue .* is full'),
     "unknown": Expected("unknown", 3, r'UNKNOWN: thread 1 "MainThread" waits for threading\.Lock .*not known\.'),
     "computing": Expected("computing", 0, r'COMPUTING: no deadlock found; thread \d "worker" runs in work hangs\.py',

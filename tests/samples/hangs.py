@@ -234,6 +234,14 @@ def pool() -> None:
         result.result()
 
 
+def slow_call() -> None:
+    """A call of a pool waits for something outside, and the main thread waits for its result."""
+    executor = concurrent.futures.ThreadPoolExecutor(2)
+    result = executor.submit(read_forever)
+    announce()
+    result.result()
+
+
 def full_queue() -> None:
     """A queue is full, and nobody takes anything from it."""
     jobs: queue.Queue[int] = queue.Queue(3)

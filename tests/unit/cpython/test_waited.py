@@ -296,10 +296,12 @@ def handle_of(python: FakePython) -> tuple[int, int]:
     return at, python.build.member("ThreadHandle", handle, "thread_is_exiting")
 
 
+@pytest.mark.parametrize("name", ["_handle", "_os_thread_handle"])
 @pytest.mark.parametrize("python", versions.from_minor(13), indirect=True)
-def test_end_of_a_thread_with_a_handle(python: FakePython) -> None:
+def test_end_of_a_thread_with_a_handle(python: FakePython, name: str) -> None:
     handle, word = handle_of(python)
-    thread = python.instance("Thread", _handle=handle)
+    thread = (python.instance("Thread", _handle=handle) if name == "_handle"
+              else python.instance("Thread", _os_thread_handle=handle))
     joining = frame(python, [("self", thread)], [handle], frame(python), "join", THREADING)
     assert found(python, word, joining)[:3] == ("thread-exit", thread, 1)
     answer = find(python, word, frame(python), (), {ME})

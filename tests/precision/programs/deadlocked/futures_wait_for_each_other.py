@@ -1,12 +1,12 @@
 """python/cpython#141617, the deadlock example of the documentation: two futures wait for each other.
 
-Each of two tasks waits for the result of the other. Neither future records which thread will set it. The main thread
-joins one of the two.
+Each of two tasks waits for the result of the other. No future records which thread will set it; the stack of a
+thread shows which call it runs. The main thread joins one of the two.
 
-Truth: {"expect": "deadlock", "standstill": true,
-        "edges": [["a", "py-condition|py-lock|semaphore", null],
-                  ["b", "py-condition|py-lock|semaphore", null],
-                  ["main", "thread-exit|py-lock|py-event|semaphore", "a"],
+Truth: {"expect": "deadlock",
+        "edges": [["a", "py-condition", "b"], ["b", "py-condition", "a"]],
+        "behind": ["main"],
+        "waits": [["main", "thread-exit|py-lock|py-event|semaphore", "a"],
                   ["main", "thread-exit|py-lock|py-event|semaphore", "b"]]}
 """
 

@@ -3,10 +3,10 @@
 A supervisor task submits its parts to the pool that it runs in and waits for their results; no thread is left that
 could run them.
 
-Truth: {"expect": "deadlock", "standstill": true,
-        "edges": [["main", "py-condition|py-lock|semaphore", null],
-                  ["pool-1", "py-condition|py-lock|semaphore", null],
-                  ["pool-2", "py-condition|py-lock|semaphore", null]]}
+Truth: {"expect": "deadlock",
+        "edges": [["pool-1", "py-condition", "pool-1"], ["pool-1", "py-condition", "pool-2"],
+                  ["pool-2", "py-condition", "pool-1"], ["pool-2", "py-condition", "pool-2"]],
+        "behind": ["main"], "waits": [["main", "py-condition", "pool-1"]]}
 """
 
 import concurrent.futures

@@ -1,0 +1,136 @@
+"""Decodes the pools of `concurrent.futures`: the calls that they run or keep in their queues, and their workers.
+
+Sources: CPython 3.13 Lib/concurrent/futures/{_base,thread}.py, Modules/_queuemodule.c (``simplequeueobject``,
+``RingBuf``). Up to 3.12 a queue is a list with the index of its first item.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from gdbext.cpython.frames import FrameReader, RawFrame
+from gdbext.cpython.locks import LockReader
+from gdbext.cpython.objects import Objects
+from gdbext.errors import CorruptStructure
+from gdbext.inferior.protocol import Memory
+from gdbext.layout.table import Layouts
+from gdbext.record import record
+
+#: Most calls of one queue that are read.
+MAX_QUEUED = 10_000
+#: Most workers of one pool.
+_MAX_WORKERS = 4096
+#: The file of the standard library with the pools of threads, at its end.
+_THREAD_POOLS = "/concurrent/futures/thread.py"
+
+
+@record
+class Call:
+    """A call that was submitted to a pool: its future (``PyObject *``), and the name of its function if it has one."""
+
+    future: int
+    function: str | None
+
+
+@record
+class Workers:
+    """The workers of a pool of threads.
+
+    `queue` contains the calls that no worker has taken yet (``PyObject *``). `idents` are the ``pthread_self()`` of the
+    workers that have not ended. `complete` means that the pool starts no other worker. Both are None and False if the
+    pool itself is gone, which then starts none either: `executor` is 0.
+    """
+
+    queue: int
+    executor: int
+    idents: frozenset[int] | None
+    complete: bool
+
+
+class PoolReader:
+    """Decodes the pools of one runtime."""
+
+    def __init__(self, memory: Memory, layouts: Layouts, objects: Objects, frames: FrameReader,
+                 locks: LockReader) -> None:
+        self._memory = memory
+        self._layouts = layouts
+        self._objects = objects
+        self._frames = frames
+        self._locks = locks
+
+    def state(self, future: int) -> str | None:
+        """The state of a future (``PyObject *``): ``PENDING``, ``RUNNING``, ``FINISHED`` ...; None if it has none."""
+        state = self._objects.attribute(future, "_state")
+        return self._objects.string(state) if state and self._objects.type_name(state) == "str" else None
+
+    def running(self, raw: RawFrame) -> Call | None:
+        """The call that a frame runs for a pool of threads; None if it is another frame."""
+        if raw.frame.function != "run" or not raw.frame.file.endswith(_THREAD_POOLS):
+            return None
+        item = self._frames.variable(raw, "self")
+        return self._call(item) if item else None
+
+    def workers(self, raw: RawFrame) -> Workers | None:
+        """The pool of a worker, of whose function this is the frame; None if it is another frame."""
+        if raw.frame.function != "_worker" or not raw.frame.file.endswith(_THREAD_POOLS):
+            return None
+        variables = dict(self._frames.variables(raw))
+        queue, reference = variables.get("work_queue", 0), variables.get("executor_reference", 0)
+        if not queue or not reference:
+            return None
+        executor = self._objects.read_member("PyWeakReference", reference, "wr_object")
+        if not executor or self._objects.type_name(executor) == "NoneType":
+            return Workers(queue, 0, None, False)
+        most, threads = (self._objects.attribute(executor, name) for name in ("_max_workers", "_threads"))
+        if not most or not threads or self._objects.type_name(threads) != "set":
+            return None
+        members = list(self._objects.set_items(threads, _MAX_WORKERS))
+        # a thread that has ended keeps its place
+        ends = [self._locks.decode(thread) for thread in members]
+        idents = frozenset(end.owner for end in ends if end is not None and end.owner is not None)
+        return Workers(queue, executor, idents, len(members) >= self._objects.integer(most))
+
+    def queued(self, queue: int) -> list[Call]:
+        """The calls in the queue of a pool (``PyObject *``), the next one first, at most `MAX_QUEUED`.
+
+        :raises CorruptStructure: it is not a `queue.SimpleQueue`, or it is damaged.
+        """
+        if self._objects.type_name(queue) != "_queue.SimpleQueue":
+            raise CorruptStructure(queue, "not a SimpleQueue")
+        calls = (self._call(item) for item in self._items(queue) if item)
+        return [call for call in calls if call is not None]
+
+    def _items(self, queue: int) -> tuple[int, ...]:
+        if self._layouts.has("simplequeueobject", "buf.items"):
+            at, first, size, count = self._objects.read_members(
+                "simplequeueobject", queue, "buf.items", "buf.get_idx", "buf.items_cap", "buf.num_items")
+            if not 0 <= count <= size or not 0 <= first <= size:
+                raise CorruptStructure(queue, f"a queue of {count} items")
+            count = min(count, MAX_QUEUED)
+            before_end = min(count, size - first)
+            return (*self._words(at + 8 * first, before_end), *self._words(at, count - before_end))
+        items, first = self._objects.read_members("simplequeueobject", queue, "lst", "lst_pos")
+        size = self._objects.size(items)
+        if not 0 <= first <= size:
+            raise CorruptStructure(queue, f"a queue that begins at {first}")
+        at = self._objects.read_member("PyListObject", items, "ob_item")
+        return self._words(at + 8 * first, min(size - first, MAX_QUEUED))
+
+    def _words(self, at: int, count: int) -> tuple[int, ...]:
+        return struct.unpack(f"<{count}Q", self._memory.read(at, 8 * count)) if count else ()
+
+    def _call(self, item: int) -> Call | None:
+        """The call of a ``_WorkItem``; None for another object, such as the None that ends a worker."""
+        if self._objects.type_name(item) != "_WorkItem":
+            return None
+        future, function = (self._objects.attribute(item, name) for name in ("future", "fn"))
+        if function is None:  # since 3.14 the function and its arguments are a tuple
+            task = self._objects.attribute(item, "task")
+            parts = self._objects.tuple_start(task, 1) if task and self._objects.type_name(task) == "tuple" else ()
+            function = parts[0] if parts else None
+        return Call(future, self._name(function) if function else None) if future else None
+
+    def _name(self, function: int) -> str | None:
+        if self._objects.makes_types(self._objects.type_address(function)):
+            return self._objects.name_of_type(function)
+        return self._objects.function_name(function) or self._objects.bound_method(function)[1]

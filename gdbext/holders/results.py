@@ -1,0 +1,123 @@
+"""Finds which threads make the results that other threads wait for.
+
+A call that a pool runs is on the stack of the thread that runs it (`DERIVED`). A call in the queue of a pool will be
+run by one of the pool's workers (`INFERRED`: another thread could cancel it).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+
+from gdbext.cpython.frames import RawFrame
+from gdbext.cpython.pools import Call, Workers
+from gdbext.errors import GdbextError
+from gdbext.locks.python_reader import Reader
+from gdbext.locks.seen import SeenLock, held_by
+from gdbext.model import DERIVED, INFERRED, RESULT_PENDING
+from gdbext.model.reasons import because, joined
+from gdbext.record import record
+from gdbext.waits.context import Context
+
+#: Most functions of queued calls that are named.
+_MAX_NAMED = 4
+
+
+@record
+class _Pool:
+    """A pool of threads: its queue, the calls in it, and the numbers of the workers that may take them.
+
+    `complete`: it has no other worker, and starts none.
+    """
+
+    queue: int
+    calls: Sequence[Call]
+    workers: tuple[int, ...]
+    complete: bool
+
+
+class Results:
+    """The calls that the pools of a process run, and those in their queues.
+
+    :param waited: the locks that threads wait for, by the thread's number.
+    """
+
+    def __init__(self, context: Context, waited: Mapping[int, SeenLock]) -> None:
+        self._context = context
+        self._waited = waited
+
+    def find(self, lock: SeenLock) -> SeenLock | None:
+        """The result with the threads that may make it; None if they are not known."""
+        if lock.python is None or lock.state != RESULT_PENDING:
+            return None
+        future = lock.python.address
+        running = self._running.get(future)
+        if running is not None:
+            number, call = running
+            why = because("runs-call", function=call.function)
+            return replace(lock, holders=held_by((number,), DERIVED, why))
+        for pool in self._pools:
+            queued = next((call for call in pool.calls if call.future == future), None)
+            if queued is not None:
+                return self._queued(lock, pool, queued)
+        return None
+
+    def _queued(self, lock: SeenLock, pool: _Pool, call: Call) -> SeenLock:
+        named = Counter(each.function for each in pool.calls if each.function is not None)
+        why = because("call-is-queued", function=call.function, workers=len(pool.workers), queued=len(pool.calls),
+                      functions=tuple(name for name, _ in named.most_common(_MAX_NAMED)))
+        if not pool.complete or not all(map(self._is_busy, pool.workers)):
+            return replace(lock, why=joined([why, because("condition-has-no-owner")]))
+        return replace(lock, holders=held_by(pool.workers, INFERRED, why), why=why)
+
+    def _is_busy(self, number: int) -> bool:
+        """Whether a worker waits for something other than calls to run: any other may be the next to take one."""
+        lock = self._waited.get(number)
+        return lock is not None and lock.state != "queue is empty"
+
+    @cached_property
+    def _running(self) -> Mapping[int, tuple[int, Call]]:
+        """By future (``PyObject *``): the thread that runs its call."""
+        found: dict[int, tuple[int, Call]] = {}
+        for number, reader, raw in self._frames:
+            try:
+                call = reader.pools.running(raw)
+                if call is not None and reader.pools.state(call.future) == "RUNNING":
+                    found[call.future] = number, call
+            except GdbextError:
+                continue
+        return found
+
+    @cached_property
+    def _pools(self) -> Sequence[_Pool]:
+        found: dict[int, tuple[Reader, Workers, set[int]]] = {}
+        for number, reader, raw in self._frames:
+            try:
+                workers = reader.pools.workers(raw)
+            except GdbextError:
+                continue
+            if workers is not None:
+                found.setdefault(workers.queue, (reader, workers, set()))[2].add(number)
+        return [pool for each in found.values() if (pool := self._pool(*each)) is not None]
+
+    def _pool(self, reader: Reader, workers: Workers, numbers: Collection[int]) -> _Pool | None:
+        number_of, threads = self._context.threads.number_of_pthread, self._context.threads
+        try:
+            calls = [call for call in reader.pools.queued(workers.queue)
+                     if reader.pools.state(call.future) == "PENDING"]
+        except GdbextError:
+            return None
+        # without the pool itself, those with its queue are all, if the stack of no thread is missing
+        of_pool = {number_of.get(ident) for ident in workers.idents} if workers.idents is not None else {*numbers}
+        complete = threads.all_available and of_pool == {*numbers} and (workers.complete or not workers.executor)
+        return _Pool(workers.queue, calls, tuple(sorted(numbers)), complete)
+
+    @cached_property
+    def _frames(self) -> Sequence[tuple[int, Reader, RawFrame]]:
+        """The frames of functions of the pools, with the numbers of their threads."""
+        return [(seen.number, reader, raw) for seen in self._context.threads
+                for reader, stack in self._context.python_locks.stacks(seen.number)
+                for raw in stack if raw.frame.file.endswith("/concurrent/futures/thread.py")]
+
