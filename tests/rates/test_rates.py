@@ -68,7 +68,7 @@ def test_report(program: Program, target: str, tmp_path: Path,
     said = made[outcomes.index(outcome)]
     record_property("rates", json.dumps({
         "program": program.name, "target": target, "expect": program.expect, "outcome": outcome,
-        "verdict": harness.verdict(said)}))
+        "verdict": harness.verdict(said), "first lines": harness.first_lines(program, said)}))
     if outcome == harness.RIGHT:
         return
     expected = not_yet.outcome(f"{program.name}-{target}")

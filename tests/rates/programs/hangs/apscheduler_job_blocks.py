@@ -1,5 +1,7 @@
 """A job of apscheduler waits for an Event of a later job, which waits in the executor's queue behind it.
 
+After agronholm/apscheduler#157, in which shutdown() waits for a job that hangs.
+
 Truth: {"expect": "hang", "says": "pool|worker|wait_for_import|executor", "statuses": [1, 5], "packages": ["apscheduler"]}
 """
 

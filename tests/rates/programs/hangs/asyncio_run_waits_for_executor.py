@@ -1,5 +1,7 @@
 """asyncio.run() is at its end and waits for its executor, whose thread waits for a queue that nobody fills.
 
+After jaredrhod/backtalk#24.
+
 Truth: {"expect": "hang", "says": "consume|queue", "statuses": [1], "core": true}
 """
 

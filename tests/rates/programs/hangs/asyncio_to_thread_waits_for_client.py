@@ -1,5 +1,7 @@
 """asyncio.run() ends with an error and waits for a thread of to_thread(), which waits for a client of its socket.
 
+After python/cpython#111358, where the thread sleeps.
+
 Truth: {"expect": "hang", "says": "accept_one|accept|listen", "statuses": [5]}
 """
 

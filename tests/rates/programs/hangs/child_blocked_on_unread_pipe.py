@@ -2,6 +2,8 @@
 
 The documentation of subprocess warns of it.
 
+After google/turbinia#945.
+
 Truth: {"expect": "hang", "says": "pipe.*(full|write|stderr|child)|child.*pipe", "statuses": [1]}
 """
 

@@ -1,6 +1,6 @@
 """Every worker of a ThreadPoolExecutor waits for a call that is queued behind it in the same executor.
 
-The documentation of concurrent.futures warns of it.
+After python/cpython#141617; the documentation of concurrent.futures warns of it.
 
 Truth: {"expect": "hang", "says": "(pool|executor|worker).*(resize|thumbnail)|(resize|thumbnail).*(pool|executor|worker)", "statuses": [1], "core": true}
 """

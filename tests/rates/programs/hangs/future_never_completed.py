@@ -1,6 +1,6 @@
 """A handler waits for a Future of a request that the connection's thread dropped; that thread is idle in select.
 
-Truth: {"expect": "hang", "says": "future", "statuses": [1, 5], "core": true}
+Truth: {"expect": "hang", "says": "future|answer", "statuses": [1, 5], "core": true}
 """
 
 import os

@@ -1,5 +1,7 @@
 """A C function sleeps in short naps and is called by ctypes.PyDLL in a native loop, which keeps the GIL.
 
+After xbmc/xbmc#2115.
+
 Truth: {"expect": "hang", "says": "GIL", "never": "DEADLOCK", "statuses": [5]}
 """
 

@@ -1,5 +1,7 @@
 """A C function of a driver sleeps and is called by ctypes.PyDLL, which keeps the GIL.
 
+After buresu/ndi-python#38.
+
 Truth: {"expect": "hang", "says": "GIL.*(sleep|wait_for_device|MainThread)", "never": "DEADLOCK", "statuses": [5], "core": true}
 """
 

@@ -1,5 +1,7 @@
 """A command started a daemon, which inherited its output; check_output() waits for the end of that pipe.
 
+After bpo-37424.
+
 Truth: {"expect": "hang", "says": "sleep", "statuses": [5]}
 """
 

@@ -1,6 +1,6 @@
 """__del__ takes a lock; it runs while its own thread has this lock, because the collector starts there.
 
-After bpo-14976, where the lock is that of a queue.
+After Delgan/loguru#712 and bpo-14976.
 
 Truth: {"expect": "hang", "says": "registry_lock|__del__", "statuses": [1], "core": true}
 """

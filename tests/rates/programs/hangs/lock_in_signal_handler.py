@@ -1,5 +1,7 @@
 """A signal's handler takes the lock that the code which it interrupted has.
 
+After patroni/patroni#3413, where the lock is that of a queue of logging.
+
 Truth: {"expect": "hang", "says": "on_signal|handler|stats_lock", "statuses": [1], "core": true}
 """
 

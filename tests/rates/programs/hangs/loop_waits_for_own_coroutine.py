@@ -1,5 +1,7 @@
 """A callback in the loop's thread waits with result() for a coroutine that only this loop can run.
 
+After empicano/aiomqtt#174.
+
 Truth: {"expect": "hang", "says": "(loop|asyncio|coroutine)", "statuses": [1], "core": true}
 """
 

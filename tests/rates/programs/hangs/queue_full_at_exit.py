@@ -2,6 +2,8 @@
 
 The documentation of multiprocessing warns of it.
 
+After pytorch/pytorch#33721, where MainThread joins the thread that puts.
+
 Truth: {"expect": "hang", "says": "pipe|queue|loader", "statuses": [1]}
 """
 

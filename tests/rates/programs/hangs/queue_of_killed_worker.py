@@ -1,5 +1,7 @@
 """The only worker was killed in an item; MainThread waits for its results.
 
+After pytorch/pytorch#21554.
+
 Truth: {"expect": "hang", "says": "worker.*(ended|killed|zombie|exit|SIGKILL)|(ended|killed|zombie|exit|SIGKILL).*worker", "statuses": [1]}
 """
 

@@ -1,5 +1,7 @@
 """Two requests fail before they return their permits; all later requests wait. A health check still runs.
 
+After lm-sys/FastChat#3405.
+
 Truth: {"expect": "hang", "says": "semaphore", "statuses": [1, 5], "core": true}
 """
 

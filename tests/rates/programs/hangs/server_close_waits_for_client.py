@@ -1,5 +1,7 @@
 """server_close() of a threading server joins the thread of a client that stays connected and sends nothing.
 
+After bpo-31233, since when server_close() waits for these threads.
+
 Truth: {"expect": "hang", "says": "process_request_thread|handle|client|127\\.0\\.0\\.1", "statuses": [5, 1]}
 """
 
