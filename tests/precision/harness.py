@@ -310,13 +310,13 @@ def _command(program: Program, python: str) -> tuple[list[str], dict[str, str], 
         if linked is None:
             options: tuple[str, ...] = ()
             if program.extension:
-                own = _compile(f"lib{program.name}.so", PROGRAMS / program.extension, ("-O2", "-shared", "-fPIC"))
+                own = compile_cpp(f"lib{program.name}.so", PROGRAMS / program.extension, ("-O2", "-shared", "-fPIC"))
                 options = (f"-Wl,{own}",)  # else it would be compiled as C++
-            binary = _compile(program.name, program.path, (*program.flags, *build), options, compiler)
+            binary = compile_cpp(program.name, program.path, (*program.flags, *build), options, compiler)
         else:
             environment |= linked.variables
-            binary = _compile(program.name, program.path, (*program.flags, *build, *linked.flags), linked.options,
-                              compiler)
+            binary = compile_cpp(program.name, program.path, (*program.flags, *build, *linked.flags), linked.options,
+                                 compiler)
         return [str(binary)], environment, "-s" not in build
     path, symbols = interpreters.use(python)
     if program.packages:
@@ -331,16 +331,17 @@ def _command(program: Program, python: str) -> tuple[list[str], dict[str, str], 
         headers = samples.HERE.run([path, "-c", asked]).split()
         flags = (*(f"-isystem{header}" for header in headers), "-shared", "-fPIC", "-fvisibility=hidden",
                  *program.flags)
-        extension = _compile(f"{program.name}.so", PROGRAMS / program.extension, flags)
+        extension = compile_cpp(f"{program.name}.so", PROGRAMS / program.extension, flags)
         environment["PRECISION_EXTENSION"] = str(extension)
-    library = _compile("native.so", PROGRAMS / "native.cpp", ("-shared", "-fPIC", "-fopenmp"))
+    library = compile_cpp("native.so", PROGRAMS / "native.cpp", ("-shared", "-fPIC", "-fopenmp"))
     environment["PRECISION_NATIVE"] = str(library)
     environment["PYTHONPATH"] = str(interpreters.CHECKOUT)
     return [str(path), str(program.path)], environment, symbols
 
 
-def _compile(name: str, source: Path, flags: tuple[str, ...], options: tuple[str, ...] = (),
-             compiler: tuple[str, ...] = ()) -> Path:
+def compile_cpp(name: str, source: Path, flags: tuple[str, ...], options: tuple[str, ...] = (),
+                compiler: tuple[str, ...] = ()) -> Path:
+    """Compile a program or library of the suites, once for each set of flags."""
     # a program is recompiled if a header changes
     headers = zlib.crc32(b"".join(path.read_bytes() for path in sorted(PROGRAMS.glob("*.hpp"))))
     return samples.compiled(name, os.path.relpath(source, samples.SOURCES),

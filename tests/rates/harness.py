@@ -1,7 +1,7 @@
 """Runs the programs, and compares the first lines of `gdbext report` with the truth.
 
-A program is a Python script in `programs/hangs` or `programs/healthy`. Its docstring says what it does, and which
-public report it is written after, if any. It ends with its truth, a JSON object:
+A program is a Python script or a C++ source in `programs/hangs` or `programs/healthy`. The text at its top says what it
+does, and which public report it is written after, if any. It ends with its truth, a JSON object:
 
     Truth: {"expect": "hang", "says": "reconnect.*conn_lock", "statuses": [5]}
 
@@ -99,8 +99,10 @@ class Program:
 
     @classmethod
     def read(cls, path: Path) -> Program:
-        """Read the docstring of a program."""
-        text, _, truth = path.read_text(encoding="utf-8").split('"""')[1].partition("Truth: ")
+        """Read the text at the top of a program."""
+        text = path.read_text(encoding="utf-8")
+        text = text.split('"""')[1] if path.suffix == ".py" else text.partition("/*")[2].partition("*/")[0]
+        text, _, truth = text.partition("Truth: ")
         try:
             data: Json = json.loads(truth)
         except ValueError as error:
@@ -117,7 +119,8 @@ class Program:
 
 def programs() -> list[Program]:
     """All programs, those that hang first."""
-    return [Program.read(path) for folder in ("hangs", "healthy") for path in sorted((PROGRAMS / folder).glob("*.py"))]
+    paths = [path for folder in ("hangs", "healthy") for path in sorted((PROGRAMS / folder).iterdir())]
+    return [Program.read(path) for path in paths if path.suffix in (".py", ".cpp")]
 
 
 @contextlib.contextmanager
@@ -128,8 +131,8 @@ def running(program: Program, directory: Path) -> Iterator[int]:
     environment = {**kept, "MALLOC_ARENA_MAX": "1", "HOME": str(directory)}
     with open(directory / "stderr", "w") as errors:
         process = subprocess.Popen(
-            [str(_interpreter(program)), str(program.path)], cwd=directory, env=environment,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True, start_new_session=True,
+            _command(program), cwd=directory, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            stderr=errors, text=True, start_new_session=True,
         )
     try:
         assert process.stdout is not None
@@ -151,15 +154,17 @@ def running(program: Program, directory: Path) -> Iterator[int]:
                 stream.close()
 
 
-def _interpreter(program: Program) -> Path:
+def _command(program: Program) -> list[str]:
+    if program.path.suffix == ".cpp":
+        return [str(precision.compile_cpp(program.name, program.path, ()))]
     path, _ = interpreters.use(program.python)
     if not program.packages:
-        return path
+        return [str(path), str(program.path)]
     path = samples.cache_directory().parent / "rates" / program.python / "bin" / "python"
     asked = f"import importlib.util as u; print(all(map(u.find_spec, {list(program.packages)!r})))"
     if not path.exists() or samples.HERE.run([path, "-c", asked]).strip() != "True":
         interpreters.do_without("rates-packages", f"scripts/rates has not installed {', '.join(program.packages)}")
-    return path
+    return [str(path), str(program.path)]
 
 
 def _settle(pid: int) -> None:

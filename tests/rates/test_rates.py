@@ -73,6 +73,7 @@ def test_report(program: Program, target: str, tmp_path: Path,
         return
     expected = not_yet.outcome(f"{program.name}-{target}")
     text = f"{outcome}, not {expected or harness.RIGHT}:\n" + "\n".join(said.stdout.splitlines()[:20])
-    if outcome == expected:
+    unclear = outcome == harness.UNKNOWN and NOT_YET.get(f"{program.name}-{target}", "").startswith(SOMETIMES)
+    if outcome == expected or unclear:
         raise NotYet(text)
     raise AssertionError(text)
