@@ -198,6 +198,7 @@ class Snapshot:
         return CrashReader(self._target, self._code, self._threads, self._python, self._context.sites, self._mixed,
                            self._library.modules).read(report, self.limits)
 
+    @functools.cached_property
     def tasks(self) -> AsyncioTasks:
         """Event loops and tasks of asyncio. A report made afterwards includes what could not be read of them."""
         return self._findings.guard("asyncio", lambda: find_tasks(
@@ -215,7 +216,7 @@ class Snapshot:
 
         :param stacks: as in `report`.
         """
-        asyncio, greenlets = self.tasks(), self.greenlets
+        asyncio, greenlets = self.tasks, self.greenlets
         report = self.report(stacks if self._deadlocks else lambda thread: True)
         return replace(report, event_loops=asyncio.loops, tasks=asyncio.tasks,
                        task_cycles=find_task_cycles(asyncio.tasks), greenlets=greenlets,
@@ -319,8 +320,14 @@ class Snapshot:
         if found:
             return found
         standstill = self._findings.guard("standstill", lambda: prove_standstill(
-            threads, locks, self._context.threads.first, self._doubts), None)
+            threads, locks, self._context.threads.first, self._doubts, self._closed()), None)
         return () if standstill is None else (standstill,)
+
+    def _closed(self) -> frozenset[int]:
+        """The threads of a core whose event loops watch nothing from outside; of a process /proc shows that."""
+        if self._target.kind != "core":
+            return frozenset()
+        return frozenset(loop.thread for loop in self.tasks.loops if loop.thread is not None and loop.watched == 0)
 
     @functools.cached_property
     def _doubts(self) -> Doubts:

@@ -254,6 +254,17 @@ class AsyncioReader:
         number = self._objects.attribute(loop, "_thread_id")
         return self._objects.integer(number) if number and self._objects.type_name(number) == "int" else None
 
+    def watched(self, loop: int) -> int | None:
+        """How many descriptors a loop of asyncio (``PyObject *``) watches, besides those by which it is woken.
+
+        :return: None for loops of other kinds, and if it is not known.
+        """
+        selector, own = self._objects.attribute(loop, "_selector"), self._objects.attribute(loop, "_internal_fds")
+        files = self._objects.attribute(selector, "_fd_to_key") if selector else None
+        if not files or not own or "dict" not in self._objects.type_names(files):
+            return None
+        return max(self._objects.dict_size(files) - self._objects.integer(own), 0)
+
     # -- a task ----------------------------------------------------------------------------------------------
 
     def is_task(self, address: int) -> bool:

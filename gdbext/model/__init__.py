@@ -433,11 +433,15 @@ class Task:
 
 @record
 class EventLoop:
-    """An event loop of asyncio: the thread that it runs in, None if asyncio records none, and the name of its class."""
+    """An event loop of asyncio: the thread that it runs in, None if asyncio records none, and the name of its class.
+
+    `watched` is how many descriptors it watches besides its own, by which it is woken; None if that is not known.
+    """
 
     address: int
     kind: str
     thread: int | None
+    watched: int | None = None
 
 
 @record

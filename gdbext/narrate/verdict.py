@@ -18,6 +18,7 @@ from gdbext.narrate.greenlets import doing as greenlet_doing
 from gdbext.narrate.greenlets import greenlet_name
 from gdbext.narrate.locks import holding, holds
 from gdbext.narrate.names import RANGE, Facts, lock_name, lock_of_id, number_list, thread_name
+from gdbext.narrate.tasks import doing as task_doing
 from gdbext.narrate.tasks import task_name
 from gdbext.narrate.threads import doing
 from gdbext.narrate.words import Foreign, Words, capitalised, listed, plain, plural, reason, unmarked
@@ -302,11 +303,22 @@ def _deadlock_sentence(facts: Facts) -> Words:
 def _standstill_sentence(facts: Facts) -> Words:
     (deadlock, *_) = facts.report.deadlocks
     count = len(deadlock.threads)
+    waiting = _waiting_tasks(facts.report, deadlock)
+    if waiting:
+        who = f"all {plural(count, 'thread')} wait" if count > 1 else "the only thread waits"
+        return (*_tasks_wait(facts, waiting), f"; {who} for what only the process itself could do")
     if count == 1:
         first = facts.threads.get(deadlock.threads[0])
         return (*thread_name(facts, deadlock.threads[0]), " ", *(doing(facts, first) if first is not None else ()),
                 ", and no other thread exists")
     return (f"all {plural(count, 'thread')} wait for what only the others could do",)
+
+
+def _waiting_tasks(report: Report, deadlock: Deadlock) -> list[int]:
+    """The tasks whose event loops are in a standstill, those first that wait for something else than for tasks."""
+    loops = {loop.address for loop in report.event_loops if loop.thread in deadlock.threads}
+    waiting = [task for task in report.tasks if task.loop in loops and task.state == "pending" and task.awaits.kind]
+    return [task.address for task in sorted(waiting, key=lambda task: bool(task.awaits.tasks))]
 
 
 def _tasks_sentence(facts: Facts) -> Words:
@@ -335,9 +347,20 @@ def _first(facts: Facts) -> Words:
     return (*thread_name(facts, number), *((" ", *doing(facts, thread)) if thread is not None else ()))
 
 
+def _tasks_wait(facts: Facts, addresses: Sequence[int]) -> Words:
+    """The first of some tasks with its wait, and how many others wait."""
+    task, more = facts.tasks.get(addresses[0]), len(addresses) - 1
+    words: Words = ("task ", *task_name(task), " ", *task_doing(facts, task, below=False)) if task is not None else (
+        "a task waits",)
+    return (*words, f"; {plural(more, 'more task')} wait{'s' if more == 1 else ''}" if more else "")
+
+
 def _behind_sentence(facts: Facts) -> Words:
     if facts.verdict.greenlets:
         return _greenlet_behind_sentence(facts)
+    if facts.verdict.tasks:
+        return (*_tasks_wait(facts, facts.verdict.tasks), ", and nothing else is scheduled in the event loop of ",
+                *thread_name(facts, facts.verdict.threads[0]))
     count = len(facts.verdict.behind)
     thread = facts.threads.get(facts.verdict.threads[0])
     more = len(facts.verdict.threads) - 1

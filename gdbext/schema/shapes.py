@@ -219,7 +219,8 @@ def _only_task(awaits: model.Awaited) -> str | None:
     return hex(awaits.tasks[0]) if len(awaits.tasks) == 1 and not awaits.others else None
 
 
-_EVENT_LOOP = shape(model.EventLoop, id=field("address", ADDRESS), kind=TEXT, thread=NUMBER_OR_NONE)
+_EVENT_LOOP = shape(model.EventLoop, id=field("address", ADDRESS), kind=TEXT, thread=NUMBER_OR_NONE,
+                    watched=or_absent(NUMBER))
 _AWAITED = shape(
     model.Awaited, task=derived(_only_task), tasks=ADDRESSES, other_futures=field("others", NUMBER),
     what=derived(lambda awaits: awaits.what), kind=optional(TEXT_OR_NONE), address=optional(ADDRESS_OR_NONE),

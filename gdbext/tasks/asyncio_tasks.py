@@ -123,8 +123,14 @@ class _Interpreter:
             except GdbextError as error:
                 kind = "unreadable"
                 self._findings.problem(f"event loop {address:#x}", "unreadable", because_of(error))
-            found.append(EventLoop(address, kind, self._thread(address)))
+            found.append(EventLoop(address, kind, self._thread(address), self._watched(address)))
         return sorted(found, key=lambda loop: (loop.thread is None, loop.thread or 0, loop.address))
+
+    def _watched(self, loop: int) -> int | None:
+        try:
+            return self._reader.watched(loop)
+        except GdbextError:
+            return None
 
     # -- tasks -----------------------------------------------------------------------------------------------
 

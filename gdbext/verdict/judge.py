@@ -46,6 +46,12 @@ _WATCHED = frozenset(("io", "child", "signal"))
 _SERVING = frozenset(("epoll_wait", "epoll_pwait", "epoll_pwait2", "accept", "accept4", "io_uring_enter"))
 #: How long a thread waits at least until what others do counts as not enough, in seconds.
 _A_WHILE = 1.0
+#: Classes of asyncio by which tasks wait for each other: queues, those that are events, and all.
+_ASYNCIO, _QUEUES = "asyncio.", frozenset(("Queue", "PriorityQueue", "LifoQueue"))
+_EVENTS = frozenset(("Event", "Condition"))
+_OBJECTS = frozenset((*_QUEUES, *_EVENTS, "Lock", "Semaphore", "BoundedSemaphore", "Barrier"))
+#: The file of the standard library with the queues of asyncio, and the functions that do not wait for an item.
+_QUEUE_FILE, _NEEDS_WORK = re.compile(r"(?:^|/)asyncio/queues\.py$"), frozenset(("join", "put"))
 #: The file of the standard library with the workers of a pool of threads, and their function.
 _POOL, _POOL_WORKER = re.compile(r"(?:^|/)concurrent/futures/thread\.py$"), "_worker"
 #: What is about to end: a wait that has lasted, or will last, for less than so many seconds.
@@ -492,6 +498,41 @@ def _unknown_greenlet(scene: _Scene) -> Verdict | None:
     return Verdict("unknown", greenlets=tuple(found)) if found else None
 
 
+def _tasks_left(scene: _Scene) -> Verdict | None:
+    """All tasks of an event loop wait for tasks or objects of asyncio, one of them for a lock, room or work to be done.
+
+    Of the tasks, only new ones could change that, as of a server. A task that waits for an event or an item is at rest.
+    """
+    if scene.running:
+        return None
+    for loop in scene.report.event_loops:
+        thread = scene.threads.get(loop.thread) if loop.thread is not None else None
+        tasks = [task for task in scene.report.tasks if task.loop == loop.address
+                 and task.state in ("running", "pending")]
+        if thread is None or _continues(thread) or not tasks or not all(map(_waits_inside, tasks)):
+            continue
+        left = [task.address for task in tasks if _needs_work(task)]
+        if left:
+            return Verdict("blocked-behind", (thread.number,), tasks=(
+                *left, *(task.address for task in tasks if task.address not in left)))
+    return None
+
+
+def _waits_inside(task: Task) -> bool:
+    """Whether a task waits, without a timeout, for what other tasks have to do."""
+    awaits = task.awaits
+    return task.state == "pending" and not awaits.timed and not awaits.others and (
+        bool(awaits.tasks) or (awaits.kind or "").removeprefix(_ASYNCIO) in _OBJECTS)
+
+
+def _needs_work(task: Task) -> bool:
+    """Whether a task waits for an object of asyncio that is no event: for a lock, for room, or for work to be done."""
+    kind = (task.awaits.kind or "").removeprefix(_ASYNCIO)
+    if kind in _QUEUES:
+        return any(frame.function in _NEEDS_WORK and _QUEUE_FILE.search(frame.file) for frame in task.stack)
+    return not task.awaits.tasks and kind in _OBJECTS and kind not in _EVENTS
+
+
 def _left_waiting(scene: _Scene) -> Verdict | None:
     """Threads wait in the middle of work for what a thread of the process has to do, and none is on the way to it.
 
@@ -555,5 +596,5 @@ def _unreadable(scene: _Scene) -> Verdict | None:
 
 _EXPLANATIONS: tuple[Callable[[_Scene], Verdict | None], ...] = (
     _crash, _stopped, _deadlock, _task_cycle, _greenlet_cycle, _orphaned_lock, _standstill, _died, _event_loop,
-    _blocked_behind, _greenlets_behind, _doubt, _held_up, _first_thread, _pool, _result, _left_waiting,
+    _blocked_behind, _greenlets_behind, _doubt, _held_up, _first_thread, _pool, _result, _tasks_left, _left_waiting,
     _unknown_holder, _unknown_greenlet, _polling, _computing, _unreadable)

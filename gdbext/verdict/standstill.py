@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
@@ -40,13 +40,14 @@ class Doubts(Protocol):
 
 
 def prove_standstill(threads: Sequence[Thread], locks: Mapping[str, Lock], first: int,
-                     doubts: Doubts) -> Deadlock | None:
+                     doubts: Doubts, closed: Collection[int] = ()) -> Deadlock | None:
     """All threads as one deadlock, if none can continue and nothing outside can wake one.
 
     :param first: the number of the process's first thread.
+    :param closed: see `find_standstill`.
     """
     wants_alone = doubts.first_wants_lock_alone()
-    found = find_standstill(threads, locks.values(), first, wants_alone)
+    found = find_standstill(threads, locks.values(), first, wants_alone, closed)
     if (found is None or doubts.why_no_verdict() or not doubts.all_would_sleep_again()
             or not doubts.only_threads_wake()):
         return None

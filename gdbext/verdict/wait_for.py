@@ -52,11 +52,12 @@ def find_deadlocks(threads: Sequence[Thread], locks: Iterable[Lock]) -> tuple[De
 
 
 def find_standstill(threads: Sequence[Thread], locks: Iterable[Lock], first: int,
-                    wants_alone: bool = False) -> Deadlock | None:
+                    wants_alone: bool = False, closed: Collection[int] = ()) -> Deadlock | None:
     """A standstill: every thread waits, untimed, for what only the others could do.
 
     :param first: the process's first thread, in which Python runs the handlers of signals: where that one waits for
         anything to happen, a signal may be what it waits for, and there is no standstill.
+    :param closed: threads whose event loops watch nothing but what other threads wake them by.
     :return: None as well where a thread runs or waits for something else, or another process may step in.
     """
     by_id = {lock.id: lock for lock in locks}
@@ -71,7 +72,8 @@ def find_standstill(threads: Sequence[Thread], locks: Iterable[Lock], first: int
         kind = kind_of(lock.kind)
         if kind.outside:
             # a thread that has a lock which others want is a cause of its own
-            if not only_this_process_ends(lock) or any(hold.lock in wanted for hold in thread.holds):
+            is_closed = thread.number in closed or only_this_process_ends(lock)
+            if not is_closed or any(hold.lock in wanted for hold in thread.holds):
                 return None
             edges.append(Edge(thread.number, lock.id, None, INFERRED))
             continue

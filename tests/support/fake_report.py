@@ -270,7 +270,7 @@ def asyncio() -> Report:
         variables=((Local("x", "int", "1"),), (), ()))
     return dataclasses.replace(report, threads=(first, *report.threads[1:]), locks=(*report.locks, held), tasks=tasks,
                                task_cycles=((0x10, 0x20),),
-                               event_loops=(EventLoop(0x7000, "_UnixSelectorEventLoop", 1),), greenlets=greenlets,
+                               event_loops=(EventLoop(0x7000, "_UnixSelectorEventLoop", 1, 2),), greenlets=greenlets,
                                greenlet_cycles=((0x37,),))
 
 

@@ -148,6 +148,18 @@ def test_thread_recorded_in_a_loop(fake: FakeTasks) -> None:
     assert reader.thread_id(fake.instance("Other", _other=fake.none)) is None
 
 
+def test_descriptors_that_a_loop_watches(fake: FakeTasks) -> None:
+    reader = fake.reader()
+    files = fake.namespace(a=fake.none, b=fake.none, c=fake.none)
+    selector = fake.instance("EpollSelector", _fd_to_key=files)
+    assert reader.watched(fake.instance("Loop", _selector=selector, _internal_fds=fake.integer(1))) == 2
+    assert reader.watched(fake.instance("Loop", _selector=selector, _internal_fds=fake.integer(3))) == 0
+    # a loop of another library
+    assert reader.watched(fake.instance("Loop", _other=fake.none)) is None
+    other = fake.instance("Selector", _fd_to_key=fake.none)
+    assert reader.watched(fake.instance("Loop", _selector=other, _internal_fds=fake.integer(1))) is None
+
+
 # -- a task ---------------------------------------------------------------------------------------------------------
 
 def test_a_task(fake: FakeTasks) -> None:

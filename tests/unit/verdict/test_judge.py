@@ -11,6 +11,7 @@ from gdbext.model import (
     EXCLUSIVE,
     INFERRED,
     RECORDED,
+    Awaited,
     Ender,
     EventLoop,
     Frame,
@@ -418,3 +419,38 @@ def test_holder_that_polls() -> None:
 ])
 def test_hang_that_no_other_process_explains(threads: list[Thread], expected: bool) -> None:
     assert is_cause(report(*threads, locks=(*LOCKS, FULL))) is expected
+
+
+def asyncio_report(*awaits: Awaited, function: str = "acquire", other: Thread | None = None) -> Report:
+    """An event loop that serves, with tasks that wait for these."""
+    frame = PyFrame(function, function, "/usr/lib/python3/asyncio/queues.py", 1)
+    tasks = tuple(Task(i, None, 0x1, 1, "pending", (frame,), each) for i, each in enumerate(awaits, 0x10))
+    threads = (replace(SERVING, since=20.0), *((other,) if other is not None else ()))
+    return replace(report(*threads, locks=LOCKS), tasks=tasks, event_loops=(EventLoop(0x1, "Loop", 1),))
+
+
+A_LOCK, AN_EVENT = Awaited(kind="asyncio.Lock", address=0x5), Awaited(kind="asyncio.Event", address=0x6)
+A_QUEUE, A_TASK = Awaited(kind="asyncio.Queue", address=0x7), Awaited((0x10,))
+
+
+def test_tasks_that_wait_for_each_other() -> None:
+    found = judge(asyncio_report(A_LOCK, A_TASK, AN_EVENT))
+    assert (found.kind, found.threads, found.tasks) == ("blocked-behind", (1,), (0x10, 0x11, 0x12))
+    assert judge(asyncio_report(A_QUEUE, function="join")).kind == "blocked-behind"
+
+
+@pytest.mark.parametrize("made", [
+    # at rest
+    asyncio_report(AN_EVENT, Awaited((0x10,))), asyncio_report(A_QUEUE, function="get"), asyncio_report(),
+    # another task waits for the world outside, or for a time
+    asyncio_report(A_LOCK, Awaited(kind="asyncio.StreamReader")),
+    asyncio_report(A_LOCK, Awaited(kind="Future", others=1)),
+    asyncio_report(A_LOCK, Awaited(kind="asyncio.sleep")), asyncio_report(A_LOCK, replace(A_LOCK, timed=True)),
+    asyncio_report(A_LOCK, Awaited()),
+])
+def test_tasks_that_may_go_on(made: Report) -> None:
+    assert judge(made).kind == "idle"
+
+
+def test_tasks_while_a_thread_runs() -> None:
+    assert judge(asyncio_report(A_LOCK, other=thread(2, status="running"))).kind == "computing"

@@ -278,6 +278,15 @@ def test_a_signal_may_be_what_the_first_thread_waits_for(kind: LockKind) -> None
     assert find_standstill(threads({1: "E", 2: "Q"}), [lock("E", kind=kind), QUEUE], 1) is None
 
 
+def test_event_loop_that_watches_nothing_from_outside() -> None:
+    locks = [lock("S", kind="descriptor"), QUEUE]
+    assert find_standstill(threads({1: "S", 2: "Q"}), locks, 1) is None
+    assert find_standstill(threads({1: "S", 2: "Q"}), locks, 1, closed=(2,)) is None
+    found = find_standstill(threads({1: "S", 2: "Q"}), locks, 1, closed=(1,))
+    assert found is not None
+    assert found.threads == (1, 2)
+
+
 def test_first_thread_waits_for_what_a_lock_protects() -> None:
     """At a `with` statement; nobody releases a lock from a signal's handler that others take so."""
     locks = [lock("L", kind="py-lock"), QUEUE]
