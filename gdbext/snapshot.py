@@ -327,7 +327,10 @@ class Snapshot:
         """The threads of a core whose event loops watch nothing from outside; of a process /proc shows that."""
         if self._target.kind != "core":
             return frozenset()
-        return frozenset(loop.thread for loop in self.tasks.loops if loop.thread is not None and loop.watched == 0)
+        # a task that runs may wait for anything itself
+        busy = {task.loop for task in self.tasks.tasks if task.state == "running"}
+        return frozenset(loop.thread for loop in self.tasks.loops
+                         if loop.thread is not None and loop.watched == 0 and loop.address not in busy)
 
     @functools.cached_property
     def _doubts(self) -> Doubts:

@@ -262,6 +262,8 @@ _WORDINGS: Mapping[ReasonCode, Wording] = {
     "locker-not-recorded": "the process that locked it is not recorded",
     "locker-unknown": "the process that locked it is not known",
     "of-descriptor": "of fd {fd}, {end}",
+    "of-other-descriptors": lambda count: (
+        f"of {count:,} other descriptor{'s' if count > 1 else ''}, no process with another end is known"),
     "other-end": lambda ends: f"the other end is {listed(ends)}",
     "other-end-here": lambda fds: f"only this process has the other end: {listed([f'fd {fd}' for fd in fds])}",
     "other-end-not-found": "no process was found that has the other end open; some processes could not be examined",

@@ -451,9 +451,12 @@ def _result(scene: _Scene) -> Verdict | None:
     """Threads wait for room in a queue, for the end of its tasks, or for a result, and no thread runs."""
     if scene.running:
         return None
+    goes_on = any(map(_continues, scene.report.threads))
     waiting = [(thread, lock) for thread in scene.report.threads
                if thread.waits is not None and not thread.waits.timed
-               and (lock := scene.lock(thread)) is not None and lock.state in RESULT_STATES]
+               and (lock := scene.lock(thread)) is not None and lock.state in RESULT_STATES
+               # where threads go on after a time, work that is done meanwhile ends such waits again and again
+               and (thread.since is None or _has_waited(scene, thread) or not goes_on)]
     if not waiting:
         return None
     waiter, first = waiting[0]

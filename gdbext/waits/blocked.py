@@ -198,7 +198,9 @@ class Blocked:
             why = self._descriptors.unknown(fds[0])
         else:
             ends = [(fd, self._descriptors.end(fd)) for fd in fds[:MANY]]
-            why = joined([because("of-descriptor", fd=fd, end=end) for fd, end in ends if end is not None])
+            known = [because("of-descriptor", fd=fd, end=end) for fd, end in ends if end is not None]
+            others = len(fds) - len(known)  # the kernel, or another machine, may have their other ends
+            why = joined([*known, *([because("of-other-descriptors", count=others)] if known and others else [])])
         return SeenWait(because("descriptor", name=name), _lock(address, name, EVENTS, why), timed)
 
     @staticmethod

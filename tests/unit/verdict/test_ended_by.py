@@ -59,6 +59,8 @@ def test_enders_of_other_waits(reason: Reason, enders: tuple[Ender, ...]) -> Non
      True),
     (because("several", reasons=(because("of-descriptor", fd=3, end=HERE), because("of-descriptor", fd=4, end=THERE))),
      False),
+    (because("several", reasons=(because("of-descriptor", fd=3, end=HERE), because("of-other-descriptors", count=1))),
+     False),
     (because("watches", watched=(), count=1, only_here=1), True),
     (because("watches", watched=(), count=1, only_here=0), False),
     (because("watches", watched=(), count=1), False),

@@ -454,3 +454,11 @@ def test_tasks_that_may_go_on(made: Report) -> None:
 
 def test_tasks_while_a_thread_runs() -> None:
     assert judge(asyncio_report(A_LOCK, other=thread(2, status="running"))).kind == "computing"
+
+
+def test_result_that_is_made_again_and_again() -> None:
+    """While threads go on after a time, a wait that has just begun says nothing."""
+    for since, kind in ((0.1, "idle"), (2.0, "blocked-behind"), (None, "blocked-behind")):
+        made = report(SERVING, replace(thread(2, RESULT), since=since), SLEEPING, locks=LOCKS)
+        assert judge(made).kind == kind
+    assert judge(report(SERVING, replace(thread(2, RESULT), since=0.1), locks=LOCKS)).kind == "blocked-behind"

@@ -138,6 +138,15 @@ def test_poll_of_several(live: FakeTarget, fake: FakeProc) -> None:
                               "of fd 6, only this process has the other end: fd 5")
 
 
+def test_poll_of_a_pipe_and_of_what_the_kernel_writes(live: FakeTarget, fake: FakeProc) -> None:
+    fake.open(5, "pipe:[7]")
+    fake.open(6, "pipe:[7]", os.O_WRONLY)
+    fake.open(7, "anon_inode:inotify")
+    lock = on(live, POLL, polled(live, 7, 5), 2, WORD)
+    assert said(lock.why) == ("of fd 5, only this process has the other end: fd 6; "
+                              "of 1 other descriptor, no process with another end is known")
+
+
 def test_poll_of_many(core: FakeTarget) -> None:
     lock = on(core, POLL, polled(core, *range(10, 20)), 10, WORD)
     assert lock.name == "fd 10; fd 11; fd 12; fd 13; 6 more"
