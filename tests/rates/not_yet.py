@@ -37,7 +37,9 @@ NOT_YET: dict[str, str] = {
     "asyncio_queue_join-live":
         "vague: STANDSTILL: thread 1 \"MainThread\" waits for events of fd 3, eventpoll; it watches fd 4, "
         "socket:[N] (unix); only this ..., status 1",
-    "asyncio_run_waits_for_executor-core": "false comfort: NOTHING WRONG FOUND, status 0",
+    "asyncio_run_waits_for_executor-core":
+        "vague: BLOCKED: 1 thread waits behind thread 2 \"asyncio_0\", which waits for queue.Queue rows of ..., "
+        "status 5",
     "asyncio_run_waits_for_sleeping_thread-core": "false comfort: NOTHING WRONG FOUND, status 0",
     "asyncio_run_waits_for_sleeping_thread-live": "false comfort: NOTHING WRONG FOUND, status 0",
     "asyncio_semaphore_nested-core":
@@ -45,47 +47,33 @@ NOT_YET: dict[str, str] = {
         "what it referred to., status 0",
     "asyncio_semaphore_nested-live":
         "false comfort: NOTHING WRONG FOUND: the only thread waits for events of fd 3, eventpoll; it watches "
-        "fd 4, socket:[N] (unix) and fd 6, ..., status 0",
-    "asyncio_subprocess_wait-live": "false comfort: NOTHING WRONG FOUND, status 0",
+        "fd 6, socket 127.0.0.1:N (TCP, ..., status 0",
     "asyncio_to_thread_waits_for_client-live": "false comfort: NOTHING WRONG FOUND, status 0",
     "back_pressure-live":
-        "weak false alarm: QUEUE BLOCKED: thread 2 \"producer\" waits for queue.Queue items of back_pressure, "
+        "sometimes weak false alarm: QUEUE BLOCKED: thread 2 \"producer\" waits for queue.Queue items of back_pressure, "
         "queue is full (maxsize 10, 10 queued; ..., status 5",
     "barrier_party_missing-core": "vague: STANDSTILL: all 3 threads wait for what only the others could do., status 1",
     "barrier_party_missing-live": "vague: STANDSTILL: all 3 threads wait for what only the others could do., status 1",
     "celery_worker_idle-live":
-        "weak false alarm: POLLING: thread 1 \"MainThread\" sleeps again and again, until the condition of a "
+        "sometimes weak false alarm: POLLING: thread 1 \"MainThread\" sleeps again and again, until the condition of a "
         "loop holds, in synloop loops.py:209., status 5",
-    "condition_notified_before_wait-core":
-        "false comfort: NOTHING WRONG FOUND: the only thread waits for threading.Condition available of "
-        "condition_notified_before_wait, waiting ..., status 0",
+    "child_waits_for_input-live":
+        "false comfort: WAITS FOR CHILD PROCESSES: thread 1 \"python3.11\" waits for child process N "
+        "\"python3.11\"., status 0",
     "condition_notified_before_wait-live":
-        "false comfort: NOTHING WRONG FOUND: the only thread waits for threading.Condition available of "
+        "sometimes false comfort: NOTHING WRONG FOUND: the only thread waits for threading.Condition available of "
         "condition_notified_before_wait, waiting ..., status 0",
     "dns_server_silent-live": "false comfort: NOTHING WRONG FOUND, status 0",
     "event_nobody_sets-core": "false comfort: NOTHING WRONG FOUND, status 0",
     "event_nobody_sets-live": "false comfort: NOTHING WRONG FOUND, status 0",
     "executor_and_pool-core": "false comfort: NOTHING WRONG FOUND, status 0",
-    "executor_nested_calls-core":
-        "vague: POOL EXHAUSTED: all 3 workers of the pool wait for results, and no worker is left to make "
-        "them., status 1",
-    "executor_nested_calls-live":
-        "vague: POOL EXHAUSTED: all 3 workers of the pool wait for results, and no worker is left to make "
-        "them., status 1",
-    "executor_nested_calls_beside_timer-core":
-        "vague: POOL EXHAUSTED: all 4 workers of the pool wait for results, and no worker is left to make "
-        "them., status 5",
-    "executor_nested_calls_beside_timer-live":
-        "vague: POOL EXHAUSTED: all 4 workers of the pool wait for results, and no worker is left to make "
-        "them., status 5",
     "executor_with_nested_calls-live":
-        "weak false alarm: BLOCKED: thread 1 \"MainThread\" waits for result fut, result is pending (a "
-        "condition has no owner: any thread may notify it)., status 5",
+        "sometimes weak false alarm: BLOCKED: 2 threads wait behind thread 6 \"ThreadPoolExecutor-0_4\", which has to "
+        "make result and sleeps again and again, ..., status 5",
     "fifo_daemon-live":
         "weak false alarm: BLOCKED: thread 1 \"python3.11\" waits to read from fd 3, commands.fifo., status 5",
     "fuse_server_silent-live": "false comfort: NOTHING WRONG FOUND, status 0",
     "grpc_handler_waits_for_own_server-live": "sometimes false comfort: NOTHING WRONG FOUND, status 0",
-    "grpc_server_silent-live": "false comfort: NOTHING WRONG FOUND, status 0",
     "gunicorn_worker_waits_for_backend-live": "false comfort: NOTHING WRONG FOUND, status 0",
     "http_server_asks_itself-live":
         "vague: BLOCKED: thread 1 \"MainThread\" waits to read from fd 4, socket 127.0.0.1:N -> 127.0.0.1:N "
@@ -96,16 +84,12 @@ NOT_YET: dict[str, str] = {
     "import_and_pool-live":
         "vague: BLOCKED: thread 1 \"MainThread\" waits for result , result is pending (an event has no owner: "
         "any thread may set it)., status 5",
-    "lock_holder_polls-live": "false comfort: NOTHING WRONG FOUND, status 0",
-    "lock_without_finally-core":
-        "unknown: UNKNOWN: thread 1 \"MainThread\" waits for threading.Lock session_lock of "
-        "lock_without_finally, locked (a lock of this ..., status 3",
     "lock_without_finally-live":
         "unknown: UNKNOWN: thread 1 \"MainThread\" waits for threading.Lock session_lock of "
         "lock_without_finally, locked (a lock of this ..., status 3",
     "loop_serves_threads-live":
-        "weak false alarm: BLOCKED: thread 2 \"worker-0\" waits for result , result is pending (a condition has "
-        "no owner: any thread may notify it)., status 5",
+        "sometimes weak false alarm: BLOCKED: thread 2 \"worker-0\" waits for result , result is pending (a condition has "
+        "no owner: any thread may notify it); ..., status 5",
     "loop_waits_for_thread_that_needs_loop-core":
         "vague: POOL EXHAUSTED: the only worker of a pool, thread 2 \"importer_0\", waits for a result, and no "
         "worker is left to make it., status 1",
@@ -121,25 +105,18 @@ NOT_YET: dict[str, str] = {
     "mp_pool_initializer_fails-live":
         "vague: BLOCKED: thread 1 \"MainThread\" waits for result result of mp_pool_initializer_fails, result "
         "is pending (an event has no ..., status 5",
-    "mp_queue_with_traffic-live":
-        "weak false alarm: WAITS FOR CHILD PROCESSES: thread 1 \"MainThread\" waits to read from fd 3, "
-        "pipe:[N]; the other end is fd 4 of process N ..., status 5",
     "native_notified_before_wait-core":
         "false comfort: NOTHING WRONG FOUND: the only thread waits for condition variable arrived in "
         "native_notified_before_wait, waiting for a ..., status 0",
     "native_pool_waits_for_itself-core":
         "unknown: UNKNOWN: thread 1 waits for futex word in native_pool_waits_for_itself, waited for (a "
         "std::future that a thread waits ..., status 3",
-    "peer_stopped-live": "false deadlock:   process N \"python3.11\": DEADLOCK with process N, status 1",
-    "pool_at_work-live":
-        "weak false alarm: WAITS FOR CHILD PROCESSES: thread 1 \"MainThread\" waits for result , result is "
-        "pending (a condition has no owner: any thread may notify it)., status 5",
+    "peer_never_answers-live":
+        "false comfort: WAITS FOR CHILD PROCESSES: thread 1 \"MainThread\" waits to read from fd 4, socket "
+        "127.0.0.1:N -> 127.0.0.1:N (TCP); the ..., status 0",
     "pool_worker_died-live":
         "vague: UNKNOWN: thread 1 \"Thread-1 (_handle_workers)\" waits for multiprocessing.Lock self._rlock of "
         "SimpleQueue, locked (no ..., status 5",
-    "prefork_server-live":
-        "weak false alarm: WAITS FOR CHILD PROCESSES: thread 1 \"python3.11\" waits for any child: process N "
-        "\"python3.11\", process N \"python3.11\" ..., status 5",
     "process_pool_at_work-live":
         "weak false alarm: WAITS FOR CHILD PROCESSES: thread 1 \"MainThread\" waits for result , result is "
         "pending (a condition has no owner: any thread may notify it)., status 5",
@@ -149,41 +126,40 @@ NOT_YET: dict[str, str] = {
     "pyarrow_reader_needs_pipe_writer-live":
         "vague: STANDSTILL: all 4 threads wait for what only the others could do., status 1",
     "queue_of_killed_worker-live": "vague: STANDSTILL: all 2 threads wait for what only the others could do., status 1",
-    "semaphore_permits_lost-core": "false comfort: NOTHING WRONG FOUND, status 0",
-    "semaphore_permits_lost-live": "false comfort: NOTHING WRONG FOUND, status 0",
+    "requests_without_timeout-live":
+        "false comfort: WAITS FOR CHILD PROCESSES: thread 1 \"MainThread\" waits to read from fd 3, socket "
+        "127.0.0.1:N -> 127.0.0.1:N (TCP); the ..., status 0",
+    "server_close_waits_for_client-live":
+        "false comfort: WAITS FOR CHILD PROCESSES: 1 thread waits behind thread 2 \"Thread-1 "
+        "(process_request_thread)\", which waits to read from ..., status 0",
     "server_shutdown_in_handler-core":
         "vague: STANDSTILL: all 2 threads wait for what only the others could do., status 1",
     "server_shutdown_in_handler-live":
         "vague: STANDSTILL: all 2 threads wait for what only the others could do., status 1",
-    "shell_waits_for_server-live":
-        "weak false alarm: WAITS FOR CHILD PROCESSES: thread 1 \"sh\" waits for any child: process N "
-        "\"python3.11\"., status 5",
-    "slow_child_computes-live":
-        "weak false alarm: WAITS FOR CHILD PROCESSES: thread 1 \"MainThread\" waits for child process N "
-        "\"python3.11\"., status 5",
     "slow_reader-live":
-        "weak false alarm: POLLING: thread 1 \"MainThread\" sleeps again and again, until the condition of a "
+        "sometimes weak false alarm: POLLING: thread 1 \"MainThread\" sleeps again and again, until the condition of a "
         "loop holds, in <module> slow_reader.py:13., status 5",
-    "slow_writer-live":
-        "weak false alarm: WAITS FOR CHILD PROCESSES: thread 1 \"MainThread\" waits to read from fd 3, "
-        "pipe:[N]; the other end is fd 1 of process N \"python3.11\"., status 5",
     "sqlalchemy_pool_exhausted-core":
         "false comfort: NOTHING WRONG FOUND: the only thread waits for queue.Queue self._pool of QueuePool, "
         "queue is empty (a condition has no ..., status 0",
     "sqlalchemy_pool_exhausted-live":
         "false comfort: NOTHING WRONG FOUND: the only thread waits for queue.Queue self._pool of QueuePool, "
         "queue is empty (a condition has no ..., status 0",
-    "sqlite_busy-core": "false comfort: NOTHING WRONG FOUND, status 0",
-    "sqlite_busy-live": "false comfort: NOTHING WRONG FOUND, status 0",
-    "supervisor_of_server-live":
-        "weak false alarm: WAITS FOR CHILD PROCESSES: thread 1 \"MainThread\" waits for child process N "
-        "\"python3.11\"., status 5",
-    "trio_blocked_by_thread-live": "false comfort: NOTHING WRONG FOUND, status 0",
+    "sqlite_busy-core":
+        "vague: BLOCKED: thread 2 \"importer\" waits for threading.Event , not set (an event has no owner: any "
+        "thread may set it), in the ..., status 5",
+    "sqlite_busy-live":
+        "vague: BLOCKED: thread 2 \"importer\" waits for threading.Event , not set (an event has no owner: any "
+        "thread may set it), in the ..., status 5",
+    "sqlite_with_traffic-live":
+        "sometimes weak false alarm: BLOCKED: 1 thread waits behind thread 3 \"writer-1\", which waits for the disk to "
+        "write fd 7; what it refers to cannot be read., status 5",
+    "trio_blocked_by_thread-live":
+        "vague: BLOCKED: 1 thread waits behind thread 2 \"reader\", which waits for queue.Queue "
+        "message_to_trio.queue, queue is empty (a ..., status 5",
     "trio_sender_not_closed-live":
         "false comfort: NOTHING WRONG FOUND: the only thread waits for events of fd 3, eventpoll, with a "
         "timeout; it watches fd 4, socket:[N] ..., status 0",
-    "urllib3_pool_blocks-core": "false comfort: NOTHING WRONG FOUND, status 0",
-    "urllib3_pool_blocks-live": "false comfort: NOTHING WRONG FOUND, status 0",
     "watchdog_handler_waits-live": "vague: STANDSTILL: all 4 threads wait for what only the others could do., status 1",
     "watchdog_observer_idle-live":
         "false alarm: STANDSTILL: all 4 threads wait for what only the others could do., status 1",
