@@ -15,61 +15,30 @@ def outcome(test: str) -> str | None:
 NOT_YET: dict[str, str] = {
     "aiohttp_response_not_read-live":
         "false comfort: NOTHING WRONG FOUND: the only thread waits for events of fd 3, eventpoll, with a "
-        "timeout; it watches fd 6, socket ..., status 0",
-    "asyncio_lock_not_released-core":
-        "false comfort: NOTHING WRONG FOUND: the only thread waits for events of fd 3; a core does not record "
-        "what it referred to., status 0",
-    "asyncio_lock_not_released-live":
-        "vague: STANDSTILL: thread 1 \"MainThread\" waits for events of fd 3, eventpoll; it watches fd 4, "
-        "socket:[N] (unix); only this ..., status 1",
-    "asyncio_nothing_to_watch-core":
-        "false comfort: NOTHING WRONG FOUND: the only thread waits for events of fd 3; a core does not record "
-        "what it referred to., status 0",
-    "asyncio_pool_acquired_twice-core":
-        "false comfort: NOTHING WRONG FOUND: the only thread waits for events of fd 3; a core does not record "
-        "what it referred to., status 0",
-    "asyncio_pool_acquired_twice-live":
-        "vague: STANDSTILL: thread 1 \"MainThread\" waits for events of fd 3, eventpoll; it watches fd 4, "
-        "socket:[N] (unix); only this ..., status 1",
-    "asyncio_queue_join-core":
-        "false comfort: NOTHING WRONG FOUND: the only thread waits for events of fd 3; a core does not record "
-        "what it referred to., status 0",
-    "asyncio_queue_join-live":
-        "vague: STANDSTILL: thread 1 \"MainThread\" waits for events of fd 3, eventpoll; it watches fd 4, "
-        "socket:[N] (unix); only this ..., status 1",
-    "asyncio_run_waits_for_executor-core":
-        "vague: BLOCKED: 1 thread waits behind thread 2 \"asyncio_0\", which waits for queue.Queue rows of ..., "
-        "status 5",
+        "timeout; it watches fd 4, socket:[N] ..., status 0",
     "asyncio_run_waits_for_sleeping_thread-core": "false comfort: NOTHING WRONG FOUND, status 0",
     "asyncio_run_waits_for_sleeping_thread-live": "false comfort: NOTHING WRONG FOUND, status 0",
-    "asyncio_semaphore_nested-core":
-        "false comfort: NOTHING WRONG FOUND: the only thread waits for events of fd 3; a core does not record "
-        "what it referred to., status 0",
-    "asyncio_semaphore_nested-live":
-        "false comfort: NOTHING WRONG FOUND: the only thread waits for events of fd 3, eventpoll; it watches "
-        "fd 6, socket 127.0.0.1:N (TCP, ..., status 0",
     "asyncio_to_thread_waits_for_client-live": "false comfort: NOTHING WRONG FOUND, status 0",
     "back_pressure-live":
-        "sometimes weak false alarm: QUEUE BLOCKED: thread 2 \"producer\" waits for queue.Queue items of back_pressure, "
-        "queue is full (maxsize 10, 10 queued; ..., status 5",
+        "sometimes weak false alarm: QUEUE BLOCKED: thread 2 \"producer\" waits for queue.Queue items of "
+        "back_pressure, queue is full (maxsize 10, 10 queued; ..., status 5",
     "barrier_party_missing-core": "vague: STANDSTILL: all 3 threads wait for what only the others could do., status 1",
     "barrier_party_missing-live": "vague: STANDSTILL: all 3 threads wait for what only the others could do., status 1",
     "celery_worker_idle-live":
-        "sometimes weak false alarm: POLLING: thread 1 \"MainThread\" sleeps again and again, until the condition of a "
-        "loop holds, in synloop loops.py:209., status 5",
+        "sometimes weak false alarm: POLLING: thread 1 \"MainThread\" sleeps again and again, until the "
+        "condition of a loop holds, in synloop loops.py:209., status 5",
     "child_waits_for_input-live":
         "false comfort: WAITS FOR CHILD PROCESSES: thread 1 \"python3.11\" waits for child process N "
         "\"python3.11\"., status 0",
     "condition_notified_before_wait-live":
-        "sometimes false comfort: NOTHING WRONG FOUND: the only thread waits for threading.Condition available of "
-        "condition_notified_before_wait, waiting ..., status 0",
+        "sometimes false comfort: NOTHING WRONG FOUND: the only thread waits for threading.Condition "
+        "available of condition_notified_before_wait, waiting ..., status 0",
     "dns_server_silent-live": "false comfort: NOTHING WRONG FOUND, status 0",
     "event_nobody_sets-core": "false comfort: NOTHING WRONG FOUND, status 0",
     "event_nobody_sets-live": "false comfort: NOTHING WRONG FOUND, status 0",
-    "executor_and_pool-core": "false comfort: NOTHING WRONG FOUND, status 0",
     "executor_with_nested_calls-live":
-        "sometimes weak false alarm: BLOCKED: 2 threads wait behind thread 6 \"ThreadPoolExecutor-0_4\", which has to "
-        "make result and sleeps again and again, ..., status 5",
+        "sometimes weak false alarm: BLOCKED: 2 threads wait behind thread 6 \"ThreadPoolExecutor-0_4\", which "
+        "has to make result and sleeps again and again, ..., status 5",
     "fifo_daemon-live":
         "weak false alarm: BLOCKED: thread 1 \"python3.11\" waits to read from fd 3, commands.fifo., status 5",
     "fuse_server_silent-live": "false comfort: NOTHING WRONG FOUND, status 0",
@@ -88,8 +57,8 @@ NOT_YET: dict[str, str] = {
         "unknown: UNKNOWN: thread 1 \"MainThread\" waits for threading.Lock session_lock of "
         "lock_without_finally, locked (a lock of this ..., status 3",
     "loop_serves_threads-live":
-        "sometimes weak false alarm: BLOCKED: thread 2 \"worker-0\" waits for result , result is pending (a condition has "
-        "no owner: any thread may notify it); ..., status 5",
+        "sometimes weak false alarm: BLOCKED: thread 2 \"worker-0\" waits for result , result is pending (a "
+        "condition has no owner: any thread may notify it); ..., status 5",
     "loop_waits_for_thread_that_needs_loop-core":
         "vague: POOL EXHAUSTED: the only worker of a pool, thread 2 \"importer_0\", waits for a result, and no "
         "worker is left to make it., status 1",
@@ -137,8 +106,8 @@ NOT_YET: dict[str, str] = {
     "server_shutdown_in_handler-live":
         "vague: STANDSTILL: all 2 threads wait for what only the others could do., status 1",
     "slow_reader-live":
-        "sometimes weak false alarm: POLLING: thread 1 \"MainThread\" sleeps again and again, until the condition of a "
-        "loop holds, in <module> slow_reader.py:13., status 5",
+        "sometimes weak false alarm: POLLING: thread 1 \"MainThread\" sleeps again and again, until the "
+        "condition of a loop holds, in <module> slow_reader.py:13., status 5",
     "sqlalchemy_pool_exhausted-core":
         "false comfort: NOTHING WRONG FOUND: the only thread waits for queue.Queue self._pool of QueuePool, "
         "queue is empty (a condition has no ..., status 0",
@@ -152,14 +121,14 @@ NOT_YET: dict[str, str] = {
         "vague: BLOCKED: thread 2 \"importer\" waits for threading.Event , not set (an event has no owner: any "
         "thread may set it), in the ..., status 5",
     "sqlite_with_traffic-live":
-        "sometimes weak false alarm: BLOCKED: 1 thread waits behind thread 3 \"writer-1\", which waits for the disk to "
-        "write fd 7; what it refers to cannot be read., status 5",
+        "sometimes weak false alarm: BLOCKED: 1 thread waits behind thread 3 \"writer-1\", which waits for the "
+        "disk to write fd 7; what it refers to cannot be read., status 5",
     "trio_blocked_by_thread-live":
         "vague: BLOCKED: 1 thread waits behind thread 2 \"reader\", which waits for queue.Queue "
         "message_to_trio.queue, queue is empty (a ..., status 5",
     "trio_sender_not_closed-live":
         "false comfort: NOTHING WRONG FOUND: the only thread waits for events of fd 3, eventpoll, with a "
-        "timeout; it watches fd 4, socket:[N] ..., status 0",
+        "timeout; it watches fd 6, socket:[N] ..., status 0",
     "watchdog_handler_waits-live": "vague: STANDSTILL: all 4 threads wait for what only the others could do., status 1",
     "watchdog_observer_idle-live":
         "false alarm: STANDSTILL: all 4 threads wait for what only the others could do., status 1",

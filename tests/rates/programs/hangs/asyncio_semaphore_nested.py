@@ -1,6 +1,6 @@
 """Each of three tasks has a permit of an asyncio.Semaphore(3) and waits for a second one, while a server runs.
 
-Truth: {"expect": "hang", "says": "semaphore|download", "statuses": [1], "core": true}
+Truth: {"expect": "hang", "says": "semaphore|download", "statuses": [1, 5], "core": true}
 """
 
 import asyncio
