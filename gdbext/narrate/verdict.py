@@ -311,7 +311,19 @@ def _standstill_sentence(facts: Facts) -> Words:
         first = facts.threads.get(deadlock.threads[0])
         return (*thread_name(facts, deadlock.threads[0]), " ", *(doing(facts, first) if first is not None else ()),
                 ", and no other thread exists")
-    return (f"all {plural(count, 'thread')} wait for what only the others could do",)
+    return (f"all {plural(count, 'thread')} wait for what only the others could do", *_most_telling(facts, deadlock))
+
+
+def _most_telling(facts: Facts, deadlock: Deadlock) -> Words:
+    """One wait of a standstill: in the middle of work, or else the first that is not for the end of a thread."""
+    waiting = [(thread, lock) for thread in facts.known(deadlock.threads) if thread.waits is not None
+               and (lock := facts.locks.get(thread.waits.lock)) is not None and not kind_of(lock.kind).ends_thread]
+    if not waiting:
+        return ()
+    thread, lock = min(waiting, key=lambda each: (each[0].at_work is None, each[0].number))
+    place = own_place(thread)
+    where: Words = (" in ", Foreign(place, 200)) if place else ()
+    return ("; ", *thread_name(facts, thread.number), " waits for ", *short_lock(facts, lock.id), *where)
 
 
 def _waiting_tasks(report: Report, deadlock: Deadlock) -> list[int]:

@@ -37,7 +37,7 @@ class Expected(NamedTuple):
 HANGS = {
     "deadlock": Expected("deadlock", 1, r"DEADLOCK: 2 threads wait for each other; 1 more is stuck behind them\."),
     "orphaned": Expected("orphaned-lock", 1, r"LOCK WITHOUT OWNER: 1 thread waits for an owner that is gone \("),
-    "standstill": Expected("standstill", 1, r"STANDSTILL: all 101 threads wait for what only the others could do\."),
+    "standstill": Expected("standstill", 1, r"STANDSTILL: all 101 threads wait for what only the others could do; thread "),
     "event_loop": Expected("event-loop-blocked", 5, (
         r'EVENT LOOP BLOCKED: task ".*" 0x[0-9a-f]+ blocks its event loop, and 6 other tasks cannot run: thread 1 ')),
     "behind": Expected("blocked-behind", 5, r'BLOCKED: 1 thread waits behind thread 2 "fetcher", which '),
@@ -45,7 +45,7 @@ HANGS = {
     "children": Expected("children", 5, r'WAITS FOR CHILD PROCESSES: thread 1 "MainThread" waits for '),
     "killed_child": Expected("standstill", 1, r'STANDSTILL: thread 1 "MainThread" waits to read from fd \d+'),
     "own_loop": Expected("standstill", 1, (
-        r'STANDSTILL: task "Task-1" 0x[0-9a-f]+ waits for asyncio\.gather; all 3 threads wait for what only the process ')),
+        r'STANDSTILL: task "Task-1" 0x[0-9a-f]+ waits for asyncio\.gather; all 3 threads wait for what only the ')),
     "sleeping_holder": Expected("blocked-behind", 5, (
         r'BLOCKED: 2 threads wait behind thread 2 "reconnect", which holds threading\.Lock 0x[0-9a-f]+ lock and '),
         True),

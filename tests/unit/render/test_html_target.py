@@ -73,7 +73,7 @@ def test_words_of_the_page(report: Report, words: str) -> None:
 
 def test_standstill_and_thread_that_waits_for_itself() -> None:
     made = look(standstill())
-    assert "STANDSTILLall 2 threads wait for what only the others could do." in page(made).text()
+    assert "STANDSTILLall 2 threads wait for what only the others could do; thread 2 " in page(made).text()
     assert "queue.Queue 0x20 jobs \u2192 not known" in page(made).text().replace(" of pool", "")
     report = gil_deadlock()
     deadlock = replace(report.deadlocks[0], threads=(1,), edges=(Edge(1, RWLOCK, 1),))

@@ -188,7 +188,7 @@ WORKERS = """\
 
 def test_deadlocked_threads_with_the_same_wait_are_shown_once() -> None:
     text = renderer(standstill_of_workers(100)).deadlocks("none")
-    assert "STANDSTILL: all 101 threads wait for what only the others could do.\n" in text
+    assert "STANDSTILL: all 101 threads wait for what only the others could do; " in text
     assert WORKERS in text
     assert len(text.splitlines()) < 20
 
