@@ -1,4 +1,4 @@
-"""A server of http.server with three clients in the same process, all of them busy.
+"""A server of http.server with three clients in the same process, which ask every 10 ms.
 
 Truth: {"expect": "healthy"}
 """
@@ -6,6 +6,7 @@ Truth: {"expect": "healthy"}
 import http.server
 import os
 import threading
+import time
 import urllib.request
 
 
@@ -22,6 +23,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 def ask():
     while True:
         urllib.request.urlopen(f"http://127.0.0.1:{server.server_port}/").read()
+        time.sleep(0.01)
 
 
 server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
