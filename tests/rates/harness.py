@@ -50,8 +50,10 @@ PYTHON, WITH_PACKAGES = "debian", "3.11"
 #: The number of lines of a report that a person reads first.
 FIRST_LINES = 12
 #: A program has settled when its threads have been in the same system calls for so long, or after the longest wait;
-#: both in seconds.
-STILL, LONGEST = 0.3, 1.2
+#: both in seconds. A report takes a wait of less than a second for one that may end soon.
+STILL, LONGEST = 1.3, 1.6
+#: The same before a core, which does not record how long a thread has waited.
+STILL_BEFORE_CORE = 0.3
 #: The number of reports on a healthy process, and the pause between them, in seconds; one report in a short run.
 REPORTS, PAUSE = 3, 0.15
 
@@ -124,7 +126,7 @@ def programs() -> list[Program]:
 
 
 @contextlib.contextmanager
-def running(program: Program, directory: Path) -> Iterator[int]:
+def running(program: Program, directory: Path, still: float = STILL) -> Iterator[int]:
     """Run a program in an empty directory until it has settled; the number of the process to report on."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     # else a core contains 64 MiB for each thread
@@ -143,7 +145,7 @@ def running(program: Program, directory: Path) -> Iterator[int]:
         if "skip" in answer:
             pytest.skip(answer["skip"])
         pid = answer["pid"]
-        _settle(pid)
+        _settle(pid, still)
         assert process.poll() is None, f"{program.name} has ended\n{(directory / 'stderr').read_text()}"
         yield pid
     finally:
@@ -167,11 +169,11 @@ def _command(program: Program) -> list[str]:
     return [str(path), str(program.path)]
 
 
-def _settle(pid: int) -> None:
+def _settle(pid: int, still: float) -> None:
     """Wait until nothing has changed for a while; a program that works, polls or has timers gets the longest time."""
     start = since = time.monotonic()
     before: dict[str, str] | None = None
-    while time.monotonic() < min(since + STILL, start + LONGEST):
+    while time.monotonic() < min(since + still, start + LONGEST):
         now = {}
         for path in Path(f"/proc/{pid}/task").glob("*/syscall"):
             with contextlib.suppress(OSError):

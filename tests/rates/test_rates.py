@@ -17,7 +17,7 @@ from tests.rates.harness import NotYet, Program
 from tests.rates.not_yet import NOT_YET, SOMETIMES
 
 PROGRAMS = harness.programs()
-#: A run of CI needs no package, takes one report on a healthy program, and cores of every third program, always the same.
+#: A run of CI needs no package, takes one report on a healthy program, and the cores of a third of the programs.
 SHORT = bool(os.environ.get("GDBEXT_SHORT"))
 
 
@@ -55,7 +55,8 @@ def test_wrong_answers_are_those_of_programs_with_a_known_outcome() -> None:
 @pytest.mark.parametrize(("program", "target"), CASES)
 def test_report(program: Program, target: str, tmp_path: Path,
                 record_property: Callable[[str, object], None]) -> None:
-    with harness.running(program, tmp_path) as pid:
+    still = harness.STILL_BEFORE_CORE if target == "core" else harness.STILL
+    with harness.running(program, tmp_path, still) as pid:
         if target == "core":
             made = [harness.report_on_core(pid, tmp_path)]
         else:
