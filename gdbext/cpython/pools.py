@@ -95,29 +95,8 @@ class PoolReader:
 
         :raises CorruptStructure: it is not a `queue.SimpleQueue`, or it is damaged.
         """
-        if self._objects.type_name(queue) != "_queue.SimpleQueue":
-            raise CorruptStructure(queue, "not a SimpleQueue")
-        calls = (self._call(item) for item in self._items(queue) if item)
+        calls = (self._call(item) for item in queue_items(self._memory, self._layouts, self._objects, queue) if item)
         return [call for call in calls if call is not None]
-
-    def _items(self, queue: int) -> tuple[int, ...]:
-        if self._layouts.has("simplequeueobject", "buf.items"):
-            at, first, size, count = self._objects.read_members(
-                "simplequeueobject", queue, "buf.items", "buf.get_idx", "buf.items_cap", "buf.num_items")
-            if not 0 <= count <= size or not 0 <= first <= size:
-                raise CorruptStructure(queue, f"a queue of {count} items")
-            count = min(count, MAX_QUEUED)
-            before_end = min(count, size - first)
-            return (*self._words(at + 8 * first, before_end), *self._words(at, count - before_end))
-        items, first = self._objects.read_members("simplequeueobject", queue, "lst", "lst_pos")
-        size = self._objects.size(items)
-        if not 0 <= first <= size:
-            raise CorruptStructure(queue, f"a queue that begins at {first}")
-        at = self._objects.read_member("PyListObject", items, "ob_item")
-        return self._words(at + 8 * first, min(size - first, MAX_QUEUED))
-
-    def _words(self, at: int, count: int) -> tuple[int, ...]:
-        return struct.unpack(f"<{count}Q", self._memory.read(at, 8 * count)) if count else ()
 
     def _call(self, item: int) -> Call | None:
         """The call of a ``_WorkItem``; None for another object, such as the None that ends a worker."""
@@ -128,9 +107,38 @@ class PoolReader:
             task = self._objects.attribute(item, "task")
             parts = self._objects.tuple_start(task, 1) if task and self._objects.type_name(task) == "tuple" else ()
             function = parts[0] if parts else None
-        return Call(future, self._name(function) if function else None) if future else None
+        return Call(future, name_of_function(self._objects, function) if function else None) if future else None
 
-    def _name(self, function: int) -> str | None:
-        if self._objects.makes_types(self._objects.type_address(function)):
-            return self._objects.name_of_type(function)
-        return self._objects.function_name(function) or self._objects.bound_method(function)[1]
+
+def name_of_function(objects: Objects, function: int) -> str | None:
+    """The name of a function, method or class (``PyObject *``); None for any other object."""
+    if objects.makes_types(objects.type_address(function)):
+        return objects.name_of_type(function)
+    return objects.function_name(function) or objects.bound_method(function)[1]
+
+
+def queue_items(memory: Memory, layouts: Layouts, objects: Objects, queue: int) -> tuple[int, ...]:
+    """The items of a `queue.SimpleQueue` (``PyObject *``), the next one first, at most `MAX_QUEUED`.
+
+    :raises CorruptStructure: it is another object, or it is damaged.
+    """
+    if objects.type_name(queue) != "_queue.SimpleQueue":
+        raise CorruptStructure(queue, "not a SimpleQueue")
+    if layouts.has("simplequeueobject", "buf.items"):
+        at, first, size, count = objects.read_members(
+            "simplequeueobject", queue, "buf.items", "buf.get_idx", "buf.items_cap", "buf.num_items")
+        if not 0 <= count <= size or not 0 <= first <= size:
+            raise CorruptStructure(queue, f"a queue of {count} items")
+        count = min(count, MAX_QUEUED)
+        before_end = min(count, size - first)
+        return (*_words(memory, at + 8 * first, before_end), *_words(memory, at, count - before_end))
+    items, first = objects.read_members("simplequeueobject", queue, "lst", "lst_pos")
+    size = objects.size(items)
+    if not 0 <= first <= size:
+        raise CorruptStructure(queue, f"a queue that begins at {first}")
+    at = objects.read_member("PyListObject", items, "ob_item")
+    return _words(memory, at + 8 * first, min(size - first, MAX_QUEUED))
+
+
+def _words(memory: Memory, at: int, count: int) -> tuple[int, ...]:
+    return struct.unpack(f"<{count}Q", memory.read(at, 8 * count)) if count else ()

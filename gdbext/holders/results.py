@@ -1,12 +1,11 @@
 """Finds which threads make the results that other threads wait for.
 
-A call that a pool runs is on the stack of the thread that runs it (`DERIVED`). A call in the queue of a pool will be
-run by one of the pool's workers (`INFERRED`: another thread could cancel it).
+A call that a pool of `concurrent.futures` runs is on the stack of the thread that runs it (`DERIVED`). A call in the
+queue of a pool will be run by one of its workers: see `queued_calls`. For `multiprocessing` see `pool_results`.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -14,15 +13,14 @@ from functools import cached_property
 from gdbext.cpython.frames import RawFrame
 from gdbext.cpython.pools import Call, Workers
 from gdbext.errors import GdbextError
+from gdbext.holders.pool_results import PoolResults
+from gdbext.holders.queued_calls import queued_behind
 from gdbext.locks.python_reader import Reader
 from gdbext.locks.seen import SeenLock, held_by
-from gdbext.model import DERIVED, INFERRED, RESULT_PENDING
-from gdbext.model.reasons import because, joined
+from gdbext.model import DERIVED, RESULT_PENDING
+from gdbext.model.reasons import because
 from gdbext.record import record
 from gdbext.waits.context import Context
-
-#: Most functions of queued calls that are named.
-_MAX_NAMED = 4
 
 
 @record
@@ -39,7 +37,7 @@ class _Pool:
 
 
 class Results:
-    """The calls that the pools of a process run, and those in their queues.
+    """The calls that the pools of a process run, and those in their queues; for both kinds of pools.
 
     :param waited: the locks that threads wait for, by the thread's number.
     """
@@ -47,6 +45,7 @@ class Results:
     def __init__(self, context: Context, waited: Mapping[int, SeenLock]) -> None:
         self._context = context
         self._waited = waited
+        self._of_handlers = PoolResults(context, waited)
 
     def find(self, lock: SeenLock) -> SeenLock | None:
         """The result with the threads that may make it; None if they are not known."""
@@ -61,21 +60,9 @@ class Results:
         for pool in self._pools:
             queued = next((call for call in pool.calls if call.future == future), None)
             if queued is not None:
-                return self._queued(lock, pool, queued)
-        return None
-
-    def _queued(self, lock: SeenLock, pool: _Pool, call: Call) -> SeenLock:
-        named = Counter(each.function for each in pool.calls if each.function is not None)
-        why = because("call-is-queued", function=call.function, workers=len(pool.workers), queued=len(pool.calls),
-                      functions=tuple(name for name, _ in named.most_common(_MAX_NAMED)))
-        if not pool.complete or not all(map(self._is_busy, pool.workers)):
-            return replace(lock, why=joined([why, because("condition-has-no-owner")]))
-        return replace(lock, holders=held_by(pool.workers, INFERRED, why), why=why)
-
-    def _is_busy(self, number: int) -> bool:
-        """Whether a worker waits for something other than calls to run: any other may be the next to take one."""
-        lock = self._waited.get(number)
-        return lock is not None and lock.state != "queue is empty"
+                return queued_behind(lock, pool.workers, queued.function, [call.function for call in pool.calls],
+                                     pool.complete, self._waited)
+        return self._of_handlers.find(lock, future)
 
     @cached_property
     def _running(self) -> Mapping[int, tuple[int, Call]]:

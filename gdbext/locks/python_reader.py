@@ -12,6 +12,7 @@ from gdbext.cpython.locks import LockReader
 from gdbext.cpython.naming import Names
 from gdbext.cpython.object_names import ObjectNames
 from gdbext.cpython.places import PlaceReader
+from gdbext.cpython.pool_handlers import PoolHandlers
 from gdbext.cpython.pools import PoolReader
 from gdbext.cpython.taken import TakenLocks
 from gdbext.cpython.values import ValueReader
@@ -41,6 +42,7 @@ class Reader:
                                   pthreads)
         self.functions = Functions(self.layouts, python.objects, self.frames)
         self.pools = PoolReader(memory, self.layouts, python.objects, self.frames, self.locks)
+        self.pool_handlers = PoolHandlers(memory, self.layouts, python.objects, self.frames, self.locks)
         self._withs = WithBlocks(memory, self.layouts, python.objects, self.frames)
         self.taken = TakenLocks(python.objects, self.frames, self._withs, self.locks,
                                 LockFlows(self.functions, self.frames),

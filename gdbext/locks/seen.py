@@ -7,7 +7,19 @@ from dataclasses import replace
 from functools import cached_property
 
 from gdbext.cpython.locks import PyLock
-from gdbext.model import EXCLUSIVE, INFERRED, RECORDED, Evidence, Holder, Lock, Mode, NamedObject, PyFrame, Waiter
+from gdbext.model import (
+    EXCLUSIVE,
+    INFERRED,
+    RECORDED,
+    Evidence,
+    Holder,
+    Lock,
+    Mode,
+    NamedObject,
+    PyFrame,
+    Waiter,
+    WaitFor,
+)
 from gdbext.model.kinds import POOL_JOB, LockKind, id_of_lock, kind_of
 from gdbext.model.reasons import Reason, ReasonCode, because, joined
 from gdbext.record import record
@@ -74,6 +86,8 @@ class SeenLock:
     number: int | None = None
     of_object: NamedObject | None = None
     descriptors: tuple[int, ...] = ()
+    #: of this lock, if that differs from its kind
+    wait_for: WaitFor | None = None
 
     @cached_property
     def id(self) -> str:
@@ -83,8 +97,8 @@ class SeenLock:
     def as_lock(self, waiters: Sequence[Waiter]) -> Lock:
         """The lock for the report."""
         return Lock(self.id, self.kind, self.address, self.name, self.state, self.holders, tuple(waiters),
-                    self.candidates, self.orphan, kind_of(self.kind).wait_for, self.orphan_evidence, self.why,
-                    self.elsewhere, self.foreign_owner, self.of_object)
+                    self.candidates, self.orphan, self.wait_for or kind_of(self.kind).wait_for, self.orphan_evidence,
+                    self.why, self.elsewhere, self.foreign_owner, self.of_object)
 
 
 def without_owner(kind: LockKind, address: int, state: str, what: str, mode: Mode = EXCLUSIVE,

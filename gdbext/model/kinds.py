@@ -117,7 +117,8 @@ KINDS: Final[Mapping[LockKind, Kind]] = {
         own_threads_only=True,
         waited_in="`threading.Condition`, `multiprocessing.Condition`, `queue`, `concurrent.futures`"),
     "py-event": Kind(
-        "none: any thread may set it", name="threading.Event",
+        "none: any thread may set it. A result: derived: the threads of the pool that send the call or take its "
+        "result, if they wait for a lock", name="threading.Event",
         wait_for="any", no_owner="event-has-no-owner", is_event=True, may_end_program=True, may_await_signal=True,
         own_threads_only=True, waited_in="`threading.Event`, `multiprocessing.Event`"),
     "py-semaphore": Kind(

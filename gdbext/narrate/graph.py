@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from gdbext.model import RESULT_PENDING
 from gdbext.model.kinds import kind_of, name_of_kind
 from gdbext.narrate.frames import own_place
 from gdbext.narrate.locks import held_at_arrow, wait_mode
@@ -107,4 +108,5 @@ def lock_lines(facts: Facts, lock_id: str) -> list[Words]:
     lines: list[Words] = [(f"{name_of_kind(lock.kind, lock.state, lock.shared)} {lock.address:#x}",)]
     if lock.name:
         lines.append(program_name(lock))
-    return [*lines, ("owner gone: ", reason(lock.orphan)) if lock.orphan else (lock.state,)]
+    gone = "nobody makes it: " if lock.state == RESULT_PENDING else "owner gone: "
+    return [*lines, (gone, reason(lock.orphan)) if lock.orphan else (lock.state,)]

@@ -37,8 +37,11 @@ def held_at_arrow(lock: Lock) -> str:
     return kind.held or "held by"
 
 
-def held_by(facts: Facts, lock: Lock) -> Words:
-    """The holders or the state of a lock, at the end of a sentence."""
+def held_by(facts: Facts, lock: Lock, why_nobody: bool = True) -> Words:
+    """The holders or the state of a lock, at the end of a sentence.
+
+    :param why_nobody: whether the reason why nobody makes a result follows.
+    """
     if kind_of(lock.kind).ends_thread:
         return ()
     if lock.holders:
@@ -46,6 +49,8 @@ def held_by(facts: Facts, lock: Lock) -> Words:
         return (f", {_held(lock)} ", *thread_list(facts, [holder.thread for holder in lock.holders]))
     why = in_parentheses(lock.why)
     if lock.orphan:
+        if lock.state == RESULT_PENDING:
+            return (", which nobody makes", *((": ", reason(lock.orphan)) if why_nobody else ()))
         return (", its owner is gone: ", reason(lock.orphan), *why)
     if lock.candidates:
         return (f", {lock.state}; holders not recorded, candidates: {number_list(lock.candidates)}", *why)
@@ -93,7 +98,7 @@ def waiting(facts: Facts, thread: Thread, why: bool = True, several: bool = Fals
     if lock is None:
         return (*lock_of_id(facts, wait.lock), timed)
     name: Words = ("the result of a queued call",) if several and lock.is_queued_call else lock_name(facts, lock)
-    return (*name, wait_mode(lock.kind, wait.mode), *held_by(facts, lock), timed,
+    return (*name, wait_mode(lock.kind, wait.mode), *held_by(facts, lock, why), timed,
             *(known_by(wait.evidence, wait.why) if why else ()))
 
 

@@ -88,6 +88,15 @@ def _of(function: str | None) -> str:
     return f" of {function}" if function is not None else ""
 
 
+def _lost_call(workers: int, gone: Sequence[str]) -> str:
+    """Why the result of a call that was sent to a pool of processes never comes."""
+    waiting = "the only worker of the pool waits" if workers == 1 else f"all {workers} workers of the pool wait"
+    if not gone:
+        return f"its call is lost: {waiting} for calls, and no result is on its way; a worker that had it has ended"
+    ended = f"{listed(gone)} {'has' if len(gone) == 1 else 'have'} ended and {'was' if len(gone) == 1 else 'were'} "
+    return f"its call is lost: worker {ended}replaced, and {waiting} for calls"
+
+
 def _queued_call(function: str | None, workers: int, queued: int, functions: Sequence[str]) -> str:
     """Where a call is that no worker of a pool has taken yet."""
     others = f", with {queued - 1} more," if queued > 1 else ""
@@ -309,6 +318,8 @@ _WORDINGS: Mapping[ReasonCode, Wording] = {
         "address on the stack"),
     "several-proven": lambda threads: f"the code of {threads} threads acquires it, but only one thread can hold it",
     "call-is-queued": _queued_call,
+    "pool-sends-call": lambda function: f"it has to send the call{_of(function)} to a worker of the pool",
+    "pool-takes-results": "it has to take the results from the workers of the pool",
     "runs-call": lambda function: f"it runs the call{_of(function)} whose result this is",
     "threads-in-file": "only threads with code of {file} on their stacks can finish it",
     "too-many-readers": lambda count, threads: f"{_counted(count)}, but the code of {threads} threads acquires it",
@@ -328,6 +339,9 @@ _WORDINGS: Mapping[ReasonCode, Wording] = {
         + (": its owner may not have survived fork" if owner_unknown else "")),
     "deadlocks-not-listed": "the document does not list deadlocks",
     "owner-gone": lambda lock, orphan, why=None: _with_why(f"the owner of {lock} is gone: {orphan}", why),
+    "call-lost": _lost_call,
+    "pool-is-idle": "all calls are sent, the pipes of the pool are empty, and its threads and workers have waited for "
+                    "calls and results for some time",
 
     "any-descriptor": lambda waits: " or ".join(waits[:MANY]),
     "end-of-process": lambda pids: f"for the end of {_processes(pids)}",

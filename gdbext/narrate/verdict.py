@@ -33,6 +33,7 @@ _MANY_LOCKS = 4
 TITLES: Mapping[VerdictKind, str] = {
     "crash": "CRASH", "stopped": "STOPPED", "deadlock": "DEADLOCK", "task-cycle": "DEADLOCK OF TASKS",
     "greenlet-cycle": "DEADLOCK OF GREENLETS", "orphaned-lock": "LOCK WITHOUT OWNER",
+    "no-result": "RESULT NEVER COMES",
     "standstill": "STANDSTILL", "event-loop-blocked": "EVENT LOOP BLOCKED", "blocked-behind": "BLOCKED",
     "children": "WAITS FOR CHILD PROCESSES", "pool": "POOL EXHAUSTED", "queue": "QUEUE BLOCKED",
     "polling": "POLLING", "computing": "COMPUTING", "idle": "NOTHING WRONG FOUND", "unknown": "UNKNOWN",
@@ -69,7 +70,8 @@ def title(deadlock: Deadlock) -> str:
     if deadlock.standstill:
         return f"standstill of {'all ' if count > 1 else ''}{plural(count, 'thread')}"
     if deadlock.owner_gone:
-        return f"{plural(count, 'thread')} wait{'s' if count == 1 else ''} for an owner that is gone"
+        what = "a result that nobody makes" if deadlock.no_result else "an owner that is gone"
+        return f"{plural(count, 'thread')} wait{'s' if count == 1 else ''} for {what}"
     return "a thread waits for itself" if count == 1 else f"{count:,} threads wait for each other"
 
 
@@ -222,6 +224,7 @@ def sentence(facts: Facts) -> Words:
     """
     kind, report = facts.verdict.kind, facts.report
     rests_on = {"crash": report.crash, "deadlock": report.deadlocks, "orphaned-lock": report.deadlocks,
+                "no-result": report.deadlocks,
                 "standstill": report.deadlocks, "event-loop-blocked": facts.verdict.threads and facts.verdict.tasks,
                 "stopped": report.target.stopped}
     if not rests_on.get(kind, kind in ("idle", "task-cycle", "greenlet-cycle", "unknown") or facts.verdict.threads):
@@ -494,7 +497,8 @@ def _not_known(facts: Facts) -> Words:
 
 _SENTENCES: Mapping[str, Callable[[Facts], Words]] = {
     "crash": _crash_sentence, "stopped": _stopped_sentence, "deadlock": _deadlock_sentence,
-    "orphaned-lock": _deadlock_sentence, "standstill": _standstill_sentence, "task-cycle": _tasks_sentence,
+    "orphaned-lock": _deadlock_sentence, "no-result": _deadlock_sentence, "standstill": _standstill_sentence,
+    "task-cycle": _tasks_sentence,
     "greenlet-cycle": _greenlets_sentence, "event-loop-blocked": _loop_sentence,
     "blocked-behind": _behind_sentence, "children": _behind_sentence, "pool": _pool_sentence, "queue": _behind_sentence,
     "polling": _polling_sentence, "computing": _computing_sentence, "idle": _idle_sentence,

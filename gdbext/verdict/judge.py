@@ -271,7 +271,8 @@ def _greenlet_cycle(scene: _Scene) -> Verdict | None:
 
 
 def _orphaned_lock(scene: _Scene) -> Verdict | None:
-    return _of_deadlocks("orphaned-lock", (each for each in scene.report.deadlocks if each.owner_gone))
+    found = [each for each in scene.report.deadlocks if each.owner_gone]
+    return _of_deadlocks("no-result" if found and all(each.no_result for each in found) else "orphaned-lock", found)
 
 
 def _standstill(scene: _Scene) -> Verdict | None:

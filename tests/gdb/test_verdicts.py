@@ -57,6 +57,9 @@ HANGS = {
     "pool": Expected("pool", 1, (
         r"POOL EXHAUSTED: all 2 workers of the pool wait for results, and no worker is left to make them; 2 calls are "
         r"queued behind them: int\.")),
+    "unsent_call": Expected("deadlock", 1, r"DEADLOCK: 2 threads wait for each other\."),
+    "lost_call": Expected("no-result", 1, (
+        r"RESULT NEVER COMES: 1 thread waits for a result that nobody makes \(its call is lost: ")),
     "slow_call": Expected("blocked-behind", 5, (
         r'BLOCKED: 1 thread waits behind thread \d+ "ThreadPoolExecutor-0_0", which has to make result 0x[0-9a-f]+ '
         r"result and waits to read ")),
@@ -71,6 +74,7 @@ HANGS = {
 OF_CORES = {
     "killed_child": Expected("blocked-behind", 5, r'BLOCKED: thread 1 "MainThread" waits to read from fd \d+'),
     "children": Expected("blocked-behind", 5, r'BLOCKED: thread 1 "MainThread" waits for result .*is pending'),
+    "lost_call": Expected("blocked-behind", 5, r'BLOCKED: thread 1 "MainThread" waits for result .*is pending'),
 }
 
 

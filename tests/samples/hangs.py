@@ -234,6 +234,38 @@ def pool() -> None:
         result.result()
 
 
+class NeedsLock:
+    """An argument that takes the lock when it is sent to another process."""
+
+    def __reduce__(self) -> Any:
+        with LOCK:
+            return int, ()
+
+
+def unsent_call() -> None:
+    """A call is sent to a pool of processes by a thread that needs the lock which the waiting thread has."""
+    pool = multiprocessing.get_context("fork").Pool(1)
+    with LOCK:
+        result = pool.apply_async(str, (NeedsLock(),))
+        announce()
+        result.get()
+
+
+def lost_call() -> None:
+    """A worker of a pool of processes ends with a call; its result never comes."""
+    pool = multiprocessing.get_context("fork").Pool(2)
+    result = pool.map_async(end_if_two, range(3), chunksize=1)
+    time.sleep(2)  # a pool that has just begun to rest may still have the call
+    announce()
+    result.get()
+
+
+def end_if_two(number: int) -> int:
+    if number == 2:
+        os._exit(1)
+    return number
+
+
 def slow_call() -> None:
     """A call of a pool waits for something outside, and the main thread waits for its result."""
     executor = concurrent.futures.ThreadPoolExecutor(2)

@@ -17,6 +17,8 @@ from gdbext.inferior.proc.descriptors import MOST_PROCESSES, SCAN_SECONDS, Descr
 from gdbext.inferior.proc.file_locks import FileLocks
 from gdbext.inferior.proc.files import MOST_CHARACTERS, MOST_OF_ONE, numbers, read_link, read_small, read_text
 from gdbext.inferior.proc.maps import read_maps
+from gdbext.inferior.proc.shared_memory import Word
+from gdbext.inferior.proc.sleeper import Sleeper, read_sleeper, shared_word
 from gdbext.inferior.proc.sockets import SocketTables, UnixSockets, unix_sockets
 from gdbext.inferior.proc.status import (
     EXIT_CODE,
@@ -126,6 +128,14 @@ class Proc:
                 # the kernel gives 0 to those who may not know
                 found.append(EndedChild(pid, code & 0x7F or None, code >> 8 or None))
         return found
+
+    def sleeping_child(self, pid: int) -> Sleeper | None:
+        """What the first thread of a child process sleeps in; None if it may run."""
+        return read_sleeper(pid, self.pid, self._root)
+
+    def shared_word(self, address: int) -> Word | None:
+        """The place in shared memory of an address of the process; None if it is not in such memory."""
+        return shared_word(self.task, address, self._root)
 
     def generation(self, pid: int) -> int | None:
         """1 for a child of the process, 2 for a child's child, and so on; None if it is not a descendant."""
