@@ -1,12 +1,14 @@
 """Decodes the pools of `concurrent.futures`: the calls that they run or keep in their queues, and their workers.
 
-Sources: CPython 3.13 Lib/concurrent/futures/{_base,thread}.py, Modules/_queuemodule.c (``simplequeueobject``,
+Sources: CPython 3.13 Lib/concurrent/futures/{_base,thread,process}.py, Modules/_queuemodule.c (``simplequeueobject``,
 ``RingBuf``). Up to 3.12 a queue is a list with the index of its first item.
 """
 
 from __future__ import annotations
 
+import itertools
 import struct
+from collections.abc import Sequence
 
 from gdbext.cpython.frames import FrameReader, RawFrame
 from gdbext.cpython.locks import LockReader
@@ -22,6 +24,8 @@ MAX_QUEUED = 10_000
 _MAX_WORKERS = 4096
 #: The file of the standard library with the pools of threads, at its end.
 _THREAD_POOLS = "/concurrent/futures/thread.py"
+#: The same with the pools of processes, and with what they wait in.
+_PROCESS_POOLS, _CONNECTIONS = "/concurrent/futures/process.py", "/multiprocessing/connection.py"
 
 
 @record
@@ -45,6 +49,14 @@ class Workers:
     executor: int
     idents: frozenset[int] | None
     complete: bool
+
+
+@record
+class Managed:
+    """The calls of a pool of processes that have no result yet, and its number of worker processes."""
+
+    calls: Sequence[Call]
+    workers: int
 
 
 class PoolReader:
@@ -89,6 +101,25 @@ class PoolReader:
         ends = [self._locks.decode(thread) for thread in members]
         idents = frozenset(end.owner for end in ends if end is not None and end.owner is not None)
         return Workers(queue, executor, idents, len(members) >= self._objects.integer(most))
+
+    def managed(self, stack: Sequence[RawFrame]) -> Managed | None:
+        """The pool of the thread that manages worker processes, and waits for results; None for another thread.
+
+        :param stack: its frames, innermost first.
+        """
+        at = next((at for at, raw in enumerate(stack) if raw.frame.function == "run"
+                   and raw.frame.file.endswith(_PROCESS_POOLS)), None)
+        if not at or stack[0].frame.file.endswith(_PROCESS_POOLS) or not any(
+                raw.frame.function == "wait" and raw.frame.file.endswith(_CONNECTIONS) for raw in stack[:at]):
+            return None
+        manager = self._frames.variable(stack[at], "self")
+        processes, pending = (self._objects.attribute(manager, name) if manager else None
+                              for name in ("processes", "pending_work_items"))
+        if not processes or not pending or any(self._objects.type_name(each) != "dict"
+                                               for each in (processes, pending)):
+            return None
+        calls = [self._call(item) for _, item in itertools.islice(self._objects.dict_items(pending), MAX_QUEUED)]
+        return Managed([call for call in calls if call is not None], self._objects.dict_size(processes))
 
     def queued(self, queue: int) -> list[Call]:
         """The calls in the queue of a pool (``PyObject *``), the next one first, at most `MAX_QUEUED`.

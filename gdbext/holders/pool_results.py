@@ -1,7 +1,7 @@
 """Finds which threads make the results of `multiprocessing.pool`: those of a pool, and the workers of a `ThreadPool`.
 
 A pool of processes has a thread that sends the calls and one that takes all results. If one of them waits for a lock,
-so does whoever waits for a result that has still to pass it (`DERIVED`).
+no result comes that it has still to pass on (`DERIVED`).
 """
 
 from __future__ import annotations
@@ -102,8 +102,8 @@ class PoolResults:
             return None
         pipe, word = proc.descriptors.link(processes.descriptor), proc.shared_word(processes.lock)
         reading = 0
-        for pid, _ in processes.workers:
-            sleeper = proc.sleeping_child(pid)
+        for pid, _ in processes.workers:  # a process that has the pipe or the lock is one of the pool's
+            sleeper = proc.sleeper(pid)
             if sleeper is None or sleeper.seconds < _ASLEEP:
                 return None
             call = self._context.code.cpu.system_call_names().get(sleeper.call)

@@ -11,13 +11,13 @@ from dataclasses import replace
 from functools import cached_property
 
 from gdbext.cpython.frames import RawFrame
-from gdbext.cpython.pools import Call, Workers
+from gdbext.cpython.pools import Call, Managed, Workers
 from gdbext.errors import GdbextError
 from gdbext.holders.pool_results import PoolResults
 from gdbext.holders.queued_calls import queued_behind
 from gdbext.locks.python_reader import Reader
 from gdbext.locks.seen import SeenLock, held_by
-from gdbext.model import DERIVED, RESULT_PENDING
+from gdbext.model import DERIVED, INFERRED, RESULT_PENDING
 from gdbext.model.reasons import because
 from gdbext.record import record
 from gdbext.waits.context import Context
@@ -62,7 +62,29 @@ class Results:
             if queued is not None:
                 return queued_behind(lock, pool.workers, queued.function, [call.function for call in pool.calls],
                                      pool.complete, self._waited)
+        for number, managed in self._managers:
+            if any(call.future == future for call in managed.calls):
+                return self._of_processes(lock, number, managed)
         return self._of_handlers.find(lock, future)
+
+    def _of_processes(self, lock: SeenLock, manager: int, managed: Managed) -> SeenLock | None:
+        """The result of a call of a pool of processes, if that has no worker and starts none.
+
+        It starts one when a call is submitted, so no other thread may be able to do that.
+        """
+        call = self._context.threads[manager].call
+        if managed.workers or call is None or not call.blocked or not all(
+                self._waits_for_results(seen.number) for seen in self._context.threads if seen.number != manager):
+            return None
+        why = because("pool-without-workers", pending=len(managed.calls))
+        return replace(lock, orphan=why, orphan_evidence=INFERRED, why=because("only-submit-starts-workers"))
+
+    def _waits_for_results(self, number: int) -> bool:
+        """Whether a thread waits for a result, or for calls to send to the workers of a pool."""
+        lock = self._waited.get(number)
+        return lock is not None and (lock.state == RESULT_PENDING or any(
+            raw.frame.function == "_feed" and raw.frame.file.endswith("/multiprocessing/queues.py")
+            for _, stack in self._context.python_locks.stacks(number) for raw in stack))
 
     @cached_property
     def _running(self) -> Mapping[int, tuple[int, Call]]:
@@ -100,6 +122,19 @@ class Results:
         of_pool = {number_of.get(ident) for ident in workers.idents} if workers.idents is not None else {*numbers}
         complete = threads.all_available and of_pool == {*numbers} and (workers.complete or not workers.executor)
         return _Pool(workers.queue, calls, tuple(sorted(numbers)), complete)
+
+    @cached_property
+    def _managers(self) -> Sequence[tuple[int, Managed]]:
+        found = []
+        for seen in self._context.threads:
+            for reader, stack in self._context.python_locks.stacks(seen.number):
+                try:
+                    managed = reader.pools.managed(stack)
+                except GdbextError:
+                    continue
+                if managed is not None:
+                    found.append((seen.number, managed))
+        return found
 
     @cached_property
     def _frames(self) -> Sequence[tuple[int, Reader, RawFrame]]:

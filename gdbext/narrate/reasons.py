@@ -318,7 +318,11 @@ _WORDINGS: Mapping[ReasonCode, Wording] = {
         "address on the stack"),
     "several-proven": lambda threads: f"the code of {threads} threads acquires it, but only one thread can hold it",
     "call-is-queued": _queued_call,
+    "only-submit-starts-workers": "the pool starts a worker only when a call is submitted, and every thread that could "
+                                  "do that waits for a result",
     "pool-sends-call": lambda function: f"it has to send the call{_of(function)} to a worker of the pool",
+    "pool-without-workers": lambda pending: (
+        f"its pool has no worker process and starts none; {pending} call{'s are' if pending != 1 else ' is'} pending"),
     "pool-takes-results": "it has to take the results from the workers of the pool",
     "runs-call": lambda function: f"it runs the call{_of(function)} whose result this is",
     "threads-in-file": "only threads with code of {file} on their stacks can finish it",

@@ -66,3 +66,15 @@ def worker_frame(python: FakePython, executor: int, queue: int, previous: int = 
 def run_frame(python: FakePython, item: int, previous: int = 0, file: str = FILE) -> int:
     """The frame of a worker that runs a call."""
     return python.fill(python.frame(python.code("run", 60, variables=["self"], file=file), previous), [item])
+
+
+def manager_frame(python: FakePython, processes: int, pending: Sequence[int]) -> int:
+    """The frames of the thread that manages the worker processes of a pool, and waits for their results."""
+    items = [(python.integer(number), each) for number, each in enumerate(pending)]
+    workers = [(python.integer(100 + number), python.string("process")) for number in range(processes)]
+    manager = python.instance("_ExecutorManagerThread", processes=python.dictionary(workers, False),
+                              pending_work_items=python.dictionary(items, False))
+    folder = FILE.rpartition("/thread.py")[0]
+    run = python.fill(python.frame(python.code("run", 300, variables=["self"], file=f"{folder}/process.py")), [manager])
+    waits = python.frame(python.code("wait_result_broken_or_wakeup", 400, file=f"{folder}/process.py"), run)
+    return python.frame(python.code("wait", 900, file="/usr/lib/python3/multiprocessing/connection.py"), waits)

@@ -129,9 +129,9 @@ class Proc:
                 found.append(EndedChild(pid, code & 0x7F or None, code >> 8 or None))
         return found
 
-    def sleeping_child(self, pid: int) -> Sleeper | None:
-        """What the first thread of a child process sleeps in; None if it may run."""
-        return read_sleeper(pid, self.pid, self._root)
+    def sleeper(self, pid: int) -> Sleeper | None:
+        """What the first thread of a process sleeps in; None if it may run. The caller has to check whose it is."""
+        return read_sleeper(pid, self._root)
 
     def shared_word(self, address: int) -> Word | None:
         """The place in shared memory of an address of the process; None if it is not in such memory."""

@@ -10,7 +10,6 @@ from gdbext.inferior.proc.files import read_link
 from gdbext.inferior.proc.last_run import seconds_since_run
 from gdbext.inferior.proc.maps import read_maps
 from gdbext.inferior.proc.shared_memory import SharedMemory, Word
-from gdbext.inferior.proc.status import parent_of
 from gdbext.inferior.proc.threads import read_tasks
 from gdbext.record import record
 
@@ -33,13 +32,11 @@ class Sleeper:
     word: Word | None
 
 
-def read_sleeper(pid: int, parent: int, root: str = "/proc") -> Sleeper | None:
-    """Read the sleep of the first thread of a child process.
+def read_sleeper(pid: int, root: str = "/proc") -> Sleeper | None:
+    """Read the sleep of the first thread of a process.
 
-    :return: None if it runs, has ended, may not be read, is of another parent, or if it is not known how long it slept.
+    :return: None if it runs, has ended, may not be read, or if it is not known how long it slept.
     """
-    if parent_of(pid, root) != parent:
-        return None
     try:
         before = read_tasks(pid, (pid,), root).get(pid)
     except OSError:

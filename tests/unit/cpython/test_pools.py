@@ -5,7 +5,7 @@ import pytest
 from gdbext.cpython.frames import FrameReader, RawFrame
 from gdbext.cpython.locks import LockReader
 from gdbext.cpython.objects import Objects
-from gdbext.cpython.pools import MAX_QUEUED, Call, PoolReader
+from gdbext.cpython.pools import MAX_QUEUED, Call, Managed, PoolReader
 from gdbext.errors import CorruptStructure
 from tests.support import thread_pools, versions
 from tests.support.fake_memory import FakeMemory
@@ -119,3 +119,15 @@ def test_workers_of_a_pool_that_is_gone(python: FakePython) -> None:
     workers = reader_of(python).workers(frame)
     assert workers is not None
     assert (workers.executor, workers.idents, workers.complete) == (0, None, False)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_calls_of_a_pool_of_processes(python: FakePython, workers: int) -> None:
+    reader, futures = reader_of(python), [thread_pools.future(python) for _ in range(2)]
+    items = [thread_pools.item(python, future, python.function("child")) for future in futures]
+    waiting = frames_of(python, thread_pools.manager_frame(python, workers, items))
+    assert reader.managed(waiting) == Managed([Call(future, "child") for future in futures], workers)
+    # it does not wait
+    assert reader.managed(waiting[1:]) is None
+    assert reader.managed(waiting[2:]) is None
+    assert reader.managed(waiting[:2]) is None

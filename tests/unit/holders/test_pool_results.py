@@ -192,7 +192,7 @@ class ChildrenOnly(Proc):
         super().__init__(100, str(root))
         self._workers = workers
 
-    def sleeping_child(self, pid: int) -> Sleeper | None:
+    def sleeper(self, pid: int) -> Sleeper | None:
         return self._workers[pid]
 
     def shared_word(self, address: int) -> Word | None:

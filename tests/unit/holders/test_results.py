@@ -7,7 +7,7 @@ from gdbext.model.reasons import because, parts
 from gdbext.verdict.judge import judge
 from tests.support import thread_pools
 from tests.support.fake_python import VERSIONS
-from tests.support.fake_target import FakeThread
+from tests.support.fake_target import POLL, FakeThread
 from tests.support.lock_program import Program
 
 THREADING, BASE = "/usr/lib/python3/threading.py", "/usr/lib/python3/concurrent/futures/_base.py"
@@ -40,6 +40,13 @@ class Pool:
 
     def main(self, waits_for: int, timeout: int = 0) -> None:
         self._goes_on(self.program.target.thread(), 0, waits_for, timeout)
+
+    def manages(self, processes: int, *futures: int, blocked: bool = True) -> None:
+        """The thread that manages worker processes, blocked in `poll`."""
+        items = [thread_pools.item(self.python, future, self.python.function("child")) for future in futures]
+        thread = self.program.thread(thread_pools.manager_frame(self.python, processes, items))
+        if blocked:
+            self.program.target.blocked(thread, POLL, self.python.build.alloc(64), 0, (1 << 64) - 1)
 
     def _goes_on(self, thread: FakeThread, frame: int, waits_for: int, timeout: int = 0) -> None:
         python = self.python
@@ -152,6 +159,30 @@ def test_calls_that_wait_for_each_other_are_a_deadlock(version: str) -> None:
     pool.runs(1, b, a)
     deadlock, = pool.program.look().deadlocks
     assert (deadlock.threads, deadlock.evidence, deadlock.of_pool) == ((1, 2), DERIVED, False)
+
+
+def test_pool_without_worker_processes_makes_no_result(version: str) -> None:
+    pool = Pool(version, 0)
+    future = pool.future("RUNNING")
+    pool.manages(0, future, pool.future())
+    pool.main(future)
+    report = pool.program.look()
+    lock = result(report, future)
+    assert (lock.orphan, lock.orphan_evidence) == (because("pool-without-workers", pending=2), INFERRED)
+    deadlock, = report.deadlocks
+    assert (deadlock.threads, deadlock.no_result, judge(report).kind) == ((2,), True, "no-result")
+
+
+@pytest.mark.parametrize("case", ["worker", "another thread", "manager runs"])
+def test_pool_of_processes_may_still_make_a_result(version: str, case: str) -> None:
+    pool = Pool(version, 0)
+    future = pool.future("RUNNING")
+    pool.manages(int(case == "worker"), future, blocked=case != "manager runs")
+    pool.main(future)
+    if case == "another thread":  # may submit a call, and the pool starts a worker then
+        pool.program.thread(pool.program.frame())
+    report = pool.program.look()
+    assert (result(report, future).orphan, report.deadlocks) == (None, ())
 
 
 def test_future_of_no_pool_has_no_holder(version: str) -> None:
