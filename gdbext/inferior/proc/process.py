@@ -85,6 +85,7 @@ class Proc:
     def __init__(self, pid: int, root: str = "/proc", seconds: float = SCAN_SECONDS,
                  unix: Callable[[], UnixSockets] = unix_sockets, asleep: Mapping[int, Sleep] | None = None,
                  open_files: OpenFiles | None = None) -> None:
+        self._began = time.monotonic()
         self.pid = pid
         #: The thread by which /proc shows the process.
         self.task = living_task(pid, root)
@@ -130,8 +131,12 @@ class Proc:
         return found
 
     def sleeper(self, pid: int) -> Sleeper | None:
-        """What the first thread of a process sleeps in; None if it may run. The caller has to check whose it is."""
-        return read_sleeper(pid, self._root)
+        """What the first thread of a process has slept in since before this process was read; None if it has run.
+
+        The caller has to check whose process it is.
+        """
+        found = read_sleeper(pid, self._root)
+        return found if found is not None and found.seconds > time.monotonic() - self._began else None
 
     def shared_word(self, address: int) -> Word | None:
         """The place in shared memory of an address of the process; None if it is not in such memory."""

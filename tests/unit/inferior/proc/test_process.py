@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from gdbext.inferior.proc import process
 from gdbext.inferior.proc.descriptors import Descriptor
 from gdbext.inferior.proc.process import EndedChild, Proc
+from gdbext.inferior.proc.sleeper import Sleeper
 from tests.support.fake_proc import FakeProc
 
 
@@ -105,3 +107,12 @@ def test_mapped_file_is_opened_in_the_root_of_the_process(fake: FakeProc, root: 
     if root is not None:
         os.symlink(root, fake.root / "100" / "root")
     assert fake.proc().mapped_file(path) == f"{fake.root}/100/root{expected}"
+
+
+@pytest.mark.parametrize(("seconds", "found"), [(3600.0, True), (0.0, False)])
+def test_sleeper_has_not_run_since_the_process_was_read(fake: FakeProc, monkeypatch: pytest.MonkeyPatch,
+                                                        seconds: float, found: bool) -> None:
+    sleepers = {201: Sleeper(201, 0, seconds, "pipe:[7]", None)}
+    monkeypatch.setattr(process, "read_sleeper", lambda pid, root: sleepers.get(pid))
+    assert fake.proc().sleeper(201) == (sleepers[201] if found else None)
+    assert fake.proc().sleeper(202) is None
