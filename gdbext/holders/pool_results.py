@@ -19,7 +19,7 @@ from gdbext.locks.python_reader import Reader
 from gdbext.locks.seen import SeenLock
 from gdbext.model import DERIVED, EXCLUSIVE, INFERRED, Holder
 from gdbext.model.kinds import kind_of
-from gdbext.model.reasons import Reason, because
+from gdbext.model.reasons import Reason, because, joined
 from gdbext.waits.context import Context
 
 #: Most workers of a pool whose sleep is read.
@@ -114,7 +114,8 @@ class PoolResults:
         if not reading:
             return None  # the pipe may not be empty
         why = because("call-lost", workers=len(processes.workers), gone=_gone(processes))
-        return replace(lock, orphan=why, orphan_evidence=INFERRED, why=because("pool-is-idle"))
+        return replace(lock, orphan=because("no-maker"), orphan_evidence=INFERRED,
+                       why=joined([why, because("pool-is-idle")]))
 
     def _waits_for_lock(self, number: int) -> bool:
         """Whether the thread that takes results waits for something other than a result."""

@@ -18,7 +18,7 @@ from gdbext.holders.queued_calls import queued_behind
 from gdbext.locks.python_reader import Reader
 from gdbext.locks.seen import SeenLock, held_by
 from gdbext.model import DERIVED, INFERRED, RESULT_PENDING
-from gdbext.model.reasons import because
+from gdbext.model.reasons import because, joined
 from gdbext.record import record
 from gdbext.waits.context import Context
 
@@ -77,7 +77,8 @@ class Results:
                 self._waits_for_results(seen.number) for seen in self._context.threads if seen.number != manager):
             return None
         why = because("pool-without-workers", pending=len(managed.calls))
-        return replace(lock, orphan=why, orphan_evidence=INFERRED, why=because("only-submit-starts-workers"))
+        return replace(lock, orphan=because("no-maker"), orphan_evidence=INFERRED,
+                       why=joined([why, because("only-submit-starts-workers")]))
 
     def _waits_for_results(self, number: int) -> bool:
         """Whether a thread waits for a result, or for calls to send to the workers of a pool."""

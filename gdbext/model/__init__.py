@@ -59,8 +59,6 @@ WORLD_TO_STOP = "for the world to stop"
 TO_WRITE = "waiting to write"
 #: The state of a lock whose waiters need the result of a call.
 RESULT_PENDING = "result is pending"
-#: Reasons why nobody makes a result.
-NO_RESULT = frozenset(("call-lost", "pool-without-workers"))
 #: States of locks whose waiters need work to be done: a result, or room in a queue.
 RESULT_STATES = frozenset((RESULT_PENDING, "not all tasks are done", "queue is full"))
 
@@ -288,7 +286,7 @@ class Deadlock:
     def no_result(self) -> bool:
         """Whether its threads wait for a result that nobody makes."""
         return self.owner_gone and self.why is not None and any(
-            isinstance(value, Reason) and value.code in NO_RESULT for _, value in self.why.arguments)
+            isinstance(value, Reason) and value.code == "no-maker" for _, value in self.why.arguments)
 
     @property
     def of_pool(self) -> bool:

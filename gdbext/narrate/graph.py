@@ -108,5 +108,6 @@ def lock_lines(facts: Facts, lock_id: str) -> list[Words]:
     lines: list[Words] = [(f"{name_of_kind(lock.kind, lock.state, lock.shared)} {lock.address:#x}",)]
     if lock.name:
         lines.append(program_name(lock))
-    gone = "nobody makes it: " if lock.state == RESULT_PENDING else "owner gone: "
-    return [*lines, (gone, reason(lock.orphan)) if lock.orphan else (lock.state,)]
+    if lock.orphan and lock.state == RESULT_PENDING:
+        return [*lines, (reason(lock.orphan),)]
+    return [*lines, ("owner gone: ", reason(lock.orphan)) if lock.orphan else (lock.state,)]

@@ -50,7 +50,7 @@ def held_by(facts: Facts, lock: Lock, why_nobody: bool = True) -> Words:
     why = in_parentheses(lock.why)
     if lock.orphan:
         if lock.state == RESULT_PENDING:
-            return (", which nobody makes", *((": ", reason(lock.orphan)) if why_nobody else ()))
+            return (", which nobody makes", *(why if why_nobody else ()))
         return (", its owner is gone: ", reason(lock.orphan), *why)
     if lock.candidates:
         return (f", {lock.state}; holders not recorded, candidates: {number_list(lock.candidates)}", *why)

@@ -93,8 +93,8 @@ def _lost_call(workers: int, gone: Sequence[str]) -> str:
     waiting = "the only worker of the pool waits" if workers == 1 else f"all {workers} workers of the pool wait"
     if not gone:
         return f"its call is lost: {waiting} for calls, and no result is on its way; a worker that had it has ended"
-    ended = f"{listed(gone)} {'has' if len(gone) == 1 else 'have'} ended and {'was' if len(gone) == 1 else 'were'} "
-    return f"its call is lost: worker {ended}replaced, and {waiting} for calls"
+    ended = f"worker {gone[0]} has ended and was" if len(gone) == 1 else f"workers {listed(gone)} have ended and were"
+    return f"its call is lost: {ended} replaced, and {waiting} for calls"
 
 
 def _queued_call(function: str | None, workers: int, queued: int, functions: Sequence[str]) -> str:
@@ -154,7 +154,8 @@ _WORDINGS: Mapping[ReasonCode, Wording] = {
     "tids-unknown": "the TIDs of {count} of {total} threads are not known, so owners recorded as TIDs may not "
                     "be found",
 
-    # these three are part of the interface
+    # these four are part of the interface
+    "no-maker": "nobody makes it",
     "thread-exited": "thread exited",
     "left-behind-by-fork": "left behind by fork",
     "not-a-living-thread": "not a living thread",

@@ -9,9 +9,21 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
-from gdbext.model import INFERRED, RECORDED, Deadlock, Evidence, Lock, Polling, Problem, Report, Stopped, Thread
+from gdbext.model import (
+    INFERRED,
+    RECORDED,
+    RESULT_PENDING,
+    Deadlock,
+    Evidence,
+    Lock,
+    Polling,
+    Problem,
+    Report,
+    Stopped,
+    Thread,
+)
 from gdbext.model.kinds import GIL, kind_of, name_of_kind
-from gdbext.model.reasons import Reason, find_reasons
+from gdbext.model.reasons import Reason, find_reasons, parts
 from gdbext.model.verdict import Verdict, VerdictKind
 from gdbext.narrate.frames import own_place
 from gdbext.narrate.greenlets import doing as greenlet_doing
@@ -297,10 +309,15 @@ def _deadlock_sentence(facts: Facts) -> Words:
     start = f"{len(found):,} deadlocks: " if len(found) > 1 else ""
     titles = [title(deadlock) for deadlock in found[:_MANY_LOCKS]]
     more = f"; and {plural(len(found) - _MANY_LOCKS, 'more deadlock')}" if len(found) > _MANY_LOCKS else ""
-    gone = next((lock.orphan for deadlock in found if deadlock.owner_gone for edge in deadlock.edges
+    gone = next((_why_gone(lock) for deadlock in found if deadlock.owner_gone for edge in deadlock.edges
                  if (lock := facts.locks.get(edge.lock)) is not None and lock.orphan), None)
     why: Words = (" (", reason(gone), ")") if gone is not None and len(found) == 1 else ()
     return (start + "; ".join(titles) + more, *why, _and_behind(facts))
+
+
+def _why_gone(lock: Lock) -> Reason | None:
+    """What happened to the owner of a lock, or to who should make a result."""
+    return parts(lock.why)[0] if lock.state == RESULT_PENDING and lock.why is not None else lock.orphan
 
 
 def _standstill_sentence(facts: Facts) -> Words:
@@ -632,7 +649,8 @@ def deadlock_headline(facts: Facts, deadlock: Deadlock) -> Words:
     parts.sort(key=lambda words: not plain(words).startswith(str(kind_of(GIL).title)))
     if len(parts) > _MANY_LOCKS:
         parts[_MANY_LOCKS:] = [(f"and {len(parts) - _MANY_LOCKS:,} more",)]
-    what = "standstill" if deadlock.standstill else "deadlock"
+    what = ("standstill" if deadlock.standstill else "lost result" if deadlock.no_result
+            else "exhausted pool" if deadlock.of_pool else "deadlock")
     return (f"{what} of {plural(len(deadlock.threads), 'thread')}", *((": ", *listed(parts)) if parts else ()))
 
 

@@ -168,7 +168,8 @@ def test_pool_without_worker_processes_makes_no_result(version: str) -> None:
     pool.main(future)
     report = pool.program.look()
     lock = result(report, future)
-    assert (lock.orphan, lock.orphan_evidence) == (because("pool-without-workers", pending=2), INFERRED)
+    assert (lock.orphan, lock.orphan_evidence) == (because("no-maker"), INFERRED)
+    assert parts(lock.why) == (because("pool-without-workers", pending=2), because("only-submit-starts-workers"))
     deadlock, = report.deadlocks
     assert (deadlock.threads, deadlock.no_result, judge(report).kind) == ((2,), True, "no-result")
 

@@ -123,3 +123,23 @@ def test_joined_reasons(codes: tuple[ReasonCode, ...], expected: Reason | None) 
     ("put", 2, "maxsize 10, 1 queued"), ("get", 2, "1 queued"), ("of a later version", 2, "1 queued")])
 def test_counts_of_a_queue(waits: str, unfinished: int, text: str) -> None:
     assert explain(because("queue-counts", waits=waits, unfinished=unfinished, maxsize=10, queued=1)) == text
+
+
+@pytest.mark.parametrize(("reason", "text"), [
+    (because("runs-call", function="child"), "it runs the call of child whose result this is"),
+    (because("runs-call", function=None), "it runs the call whose result this is"),
+    (because("call-is-queued", function="a", workers=1, queued=1, functions=("a",)),
+     "its call of a is queued behind the only worker of the pool"),
+    (because("call-is-queued", function=None, workers=4, queued=3, functions=()),
+     "its call is queued, with 2 more, behind all 4 workers of the pool"),
+    (because("call-lost", workers=1, gone=()), "its call is lost: the only worker of the pool waits for calls, and no "
+     "result is on its way; a worker that had it has ended"),
+    (because("call-lost", workers=3, gone=("W-2",)),
+     "its call is lost: worker W-2 has ended and was replaced, and all 3 workers of the pool wait for calls"),
+    (because("call-lost", workers=3, gone=("W-2", "W-4")), "its call is lost: workers W-2 and W-4 have ended and were "
+     "replaced, and all 3 workers of the pool wait for calls"),
+    (because("pool-without-workers", pending=1), "its pool has no worker process and starts none; 1 call is pending"),
+    (because("pool-sends-call", function="child"), "it has to send the call of child to a worker of the pool"),
+])
+def test_results_of_pools(reason: Reason, text: str) -> None:
+    assert explain(reason) == text

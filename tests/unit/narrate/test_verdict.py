@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
-from gdbext.model import Report, Stopped
+from gdbext.model import Holder, Lock, Report, Stopped, Thread, Wait, Waiter
+from gdbext.model.reasons import Reason, because
 from gdbext.model.verdict import OUTCOMES, Verdict, VerdictKind
 from gdbext.narrate import verdict
 from gdbext.narrate.names import Facts
@@ -14,6 +16,7 @@ from gdbext.render.style import Style
 from gdbext.render.text import TextRenderer
 from gdbext.schema.read import read_document
 from gdbext.verdict.judge import ends_by_itself
+from gdbext.verdict.wait_for import find_deadlocks
 from tests.support.documents import as_json
 from tests.support.fake_page import asyncio, ring
 from tests.support.fake_report import (
@@ -41,6 +44,42 @@ from tests.support.fake_report import (
 def test_headline(report: Report, tone: str, words: str) -> None:
     found = verdict.headline(Facts(report))
     assert (found[0], plain(found[1])) == (tone, words)
+
+
+def waiting_for_results(number: int, holders: Sequence[int], lost: Reason | None = None) -> Lock:
+    """The result that a thread waits for."""
+    why = because("call-is-queued", function="child", workers=len(holders), queued=2, functions=("child", "other"))
+    return Lock(f"py-condition:{number:#x}", "py-condition", number, None, "result is pending",
+                tuple(Holder(holder, "exclusive", "inferred", why) for holder in holders),
+                (Waiter(number, "exclusive"),), orphan=because("no-maker") if lost else None, wait_for="any",
+                why=why if holders else lost)
+
+
+def of_results(locks: Sequence[Lock]) -> Report:
+    """A report whose threads, numbered from 1, wait for these results."""
+    threads = tuple(Thread(number, 100 + number, None, None, status="blocked", waits=Wait(lock.id, "exclusive", False))
+                    for number, lock in enumerate(locks, 1))
+    return replace(gil_deadlock(), threads=threads, locks=tuple(locks), deadlocks=find_deadlocks(threads, locks),
+                   runtimes=())
+
+
+def test_exhausted_pool_names_the_queued_calls() -> None:
+    facts = Facts(of_results([waiting_for_results(1, (1, 2)), waiting_for_results(2, (1, 2))]))
+    assert verdict.verdict_title(facts.verdict) == "POOL EXHAUSTED"
+    assert plain(verdict.sentence(facts)) == (
+        "all 2 workers of the pool wait for results, and no worker is left to make them; 2 calls are queued behind "
+        "them: child, other")
+    assert plain(verdict.headline(facts)[1]) == "exhausted pool of 2 threads: 2 x result"
+    assert list(map(plain, verdict.how_known(facts))) == [
+        "inferred: its call of child is queued, with 1 more, behind all 2 workers of the pool"]
+
+
+def test_lost_result_says_why_nobody_makes_it() -> None:
+    facts = Facts(of_results([waiting_for_results(1, (), because("pool-without-workers", pending=2))]))
+    assert verdict.verdict_title(facts.verdict) == "RESULT NEVER COMES"
+    why = "its pool has no worker process and starts none; 2 calls are pending"
+    assert plain(verdict.sentence(facts)) == f"1 thread waits for a result that nobody makes ({why})"
+    assert plain(verdict.headline(facts)[1]) == "lost result of 1 thread: result (nobody makes it)"
 
 
 @pytest.mark.parametrize("kind", OUTCOMES)
