@@ -37,7 +37,8 @@ class Expected(NamedTuple):
 HANGS = {
     "deadlock": Expected("deadlock", 1, r"DEADLOCK: 2 threads wait for each other; 1 more is stuck behind them\."),
     "orphaned": Expected("orphaned-lock", 1, r"LOCK WITHOUT OWNER: 1 thread waits for an owner that is gone \("),
-    "standstill": Expected("standstill", 1, r"STANDSTILL: all 101 threads wait for what only the others could do; thread "),
+    "standstill": Expected("standstill", 1, (
+        r"STANDSTILL: all 101 threads wait for what only the others could do; thread ")),
     "event_loop": Expected("event-loop-blocked", 5, (
         r'EVENT LOOP BLOCKED: task ".*" 0x[0-9a-f]+ blocks its event loop, and 6 other tasks cannot run: thread 1 ')),
     "behind": Expected("blocked-behind", 5, r'BLOCKED: 1 thread waits behind thread 2 "fetcher", which '),
