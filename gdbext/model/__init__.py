@@ -291,7 +291,8 @@ class Deadlock:
     @property
     def of_pool(self) -> bool:
         """Whether its threads are the workers of a pool, which wait for calls that are queued behind themselves."""
-        return all(edge.why is not None and edge.why.code == "call-is-queued" for edge in self.edges)
+        return bool(self.edges) and all(
+            edge.why is not None and edge.why.code == "call-is-queued" for edge in self.edges)
 
     @property
     def involved(self) -> tuple[int, ...]:
