@@ -232,6 +232,9 @@ _WORDINGS: Mapping[ReasonCode, Wording] = {
     "sleeps-more": "sleeps for {seconds} s more",
     "sleeps-until": "sleeps until a set time",
     "waits-for-aio": "waits for asynchronous I/O",
+    "waits-for-file-system": lambda call, path, kind=None, folder=None, source=None: (
+        f"waits in {call} for the file system of {path or 'a file'}"
+        + (f" ({kind}, {source}, mounted on {folder})" if kind else "")),
     "waits-for-any-child": "waits for any child process",
     "waits-for-child": "waits for child {process}",
     "waits-for-child-number": lambda number, process=None: (

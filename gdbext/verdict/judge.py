@@ -22,6 +22,7 @@ from gdbext.model import (
     Deadlock,
     Fault,
     Lock,
+    NativeFrame,
     PyFrame,
     Report,
     Task,
@@ -38,6 +39,12 @@ _OUTSIDE = frozenset((
     "waits-for-aio", "waits-for-message", "waits-for-room", "waits-for-semaphores", "opens", "wrote-a-part"))
 #: Verdicts that name a cause by themselves.
 _CAUSES = frozenset(("event-loop-blocked", "pool", "queue", "polling", "stopped"))
+#: Waits for a file system, which have no timeout.
+_FILE_SYSTEM = frozenset(("waits-for-file-system", "opens"))
+#: Functions of the C library that look up addresses or names of hosts.
+_LOOKUPS = frozenset((
+    "getaddrinfo", "gethostbyaddr", "gethostbyaddr_r", "gethostbyname", "gethostbyname2", "gethostbyname2_r",
+    "gethostbyname_r", "getnameinfo"))
 #: Waits for the GPU, also of a thread that runs in a loop meanwhile.
 _ON_GPU = frozenset(("waits-for-gpu", "waits-in-cuda"))
 #: What the event loop of a greenlet watches for it, besides the time.
@@ -188,7 +195,7 @@ class _Scene:
             return not _ends_here(lock) or not any(
                 _continues(other) for other in self.threads.values() if other is not thread)
         if thread.blocked_on is not None:
-            return thread.blocked_on.code in FOR_CHILDREN | _OUTSIDE | _ON_GPU
+            return thread.blocked_on.code in FOR_CHILDREN | _OUTSIDE | _ON_GPU or _is_in_file_system(self, thread)
         return False
 
 
@@ -362,6 +369,29 @@ def _is_slow(scene: _Scene, holder: Thread, wanted: Iterable[Thread]) -> bool:
         return True
     # no thread needs the GIL to sleep
     return holder.waits is None and reason in FOR_A_TIME and any(_is_requesting(scene, waiter) for waiter in wanted)
+
+
+def _in_kernel(scene: _Scene) -> Verdict | None:
+    """Threads wait for a file system or a name server, which answer at once as a rule."""
+    if scene.running:
+        return None
+    found = [thread.number for thread in scene.report.threads
+             if _is_in_file_system(scene, thread) or _looks_up_name(scene, thread)]
+    if not found:
+        return None
+    behind = dict.fromkeys(other for number in found for other in scene.behind(number) if other not in found)
+    return Verdict("blocked-behind", tuple(found), tuple(behind))
+
+
+def _is_in_file_system(scene: _Scene, thread: Thread) -> bool:
+    return thread.blocked_on is not None and thread.blocked_on.code in _FILE_SYSTEM and _has_waited(scene, thread)
+
+
+def _looks_up_name(scene: _Scene, thread: Thread) -> bool:
+    """Whether a thread waits in a function that looks up the address of a host."""
+    lock = scene.locks.get(thread.waits.lock) if thread.waits is not None else None
+    return lock is not None and lock.is_outside and _has_waited(scene, thread) and any(
+        isinstance(frame, NativeFrame) and frame.function in _LOOKUPS for frame in thread.stack)
 
 
 def _greenlets_behind(scene: _Scene) -> Verdict | None:
@@ -600,5 +630,5 @@ def _unreadable(scene: _Scene) -> Verdict | None:
 
 _EXPLANATIONS: tuple[Callable[[_Scene], Verdict | None], ...] = (
     _crash, _stopped, _deadlock, _task_cycle, _greenlet_cycle, _orphaned_lock, _standstill, _died, _event_loop,
-    _blocked_behind, _greenlets_behind, _doubt, _held_up, _first_thread, _pool, _result, _tasks_left, _left_waiting,
-    _unknown_holder, _unknown_greenlet, _polling, _computing, _unreadable)
+    _blocked_behind, _greenlets_behind, _doubt, _held_up, _in_kernel, _first_thread, _pool, _result, _tasks_left,
+    _left_waiting, _unknown_holder, _unknown_greenlet, _polling, _computing, _unreadable)

@@ -34,6 +34,7 @@ from gdbext.threads.site import Sites
 from gdbext.threads.threads import SeenThread
 from gdbext.waits.descriptors import MANY, Descriptors
 from gdbext.waits.file_locks import file_lock_wait
+from gdbext.waits.file_systems import CALLS, file_system_wait
 from gdbext.waits.time_left import MILLISECONDS, TIMER_ABSTIME, TIMESPECS, read_timespec
 
 READ, WRITE, EVENTS = "waiting to read", TO_WRITE, "waiting for events"
@@ -96,6 +97,7 @@ class Blocked:
             **dict.fromkeys(("semop", "semtimedop", "msgrcv", "msgsnd"), self._system_v),
             "io_getevents": lambda name, arguments: _with_timeout(
                 because("waits-for-aio"), self._timed(name, arguments)),
+            **dict.fromkeys(CALLS, functools.partial(file_system_wait, target)),
             "open": lambda name, arguments: self._opening(*arguments[:2]),
             "openat": lambda name, arguments: self._opening(*arguments[1:3]),
         }

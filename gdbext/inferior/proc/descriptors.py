@@ -16,7 +16,7 @@ from typing import NamedTuple
 from gdbext.inferior.libc import syscall
 from gdbext.inferior.proc.fdinfo import DescriptorInfo, decode_fdinfo
 from gdbext.inferior.proc.files import MOST_OF_ONE, bounded, numbers, read_link, read_text
-from gdbext.inferior.proc.mounts import Mount, iter_mounts
+from gdbext.inferior.proc.mounts import Mount, iter_mounts, mount_of
 from gdbext.remembered import remembered
 
 #: Bounds on the search through other processes: seconds, and number of processes.
@@ -174,6 +174,18 @@ class DescriptorTable:
         """Whether a mount's file system stores files, rather than devices or tables of the kernel."""
         found = self._mounts.get(mount)
         return found is not None and found.file_system not in _NO_FILES
+
+    def mount_of(self, path: str, folder: int | None = None) -> Mount | None:
+        """The mount that a path of the process leads to, without symbolic links.
+
+        :param folder: the descriptor of the folder that a relative path begins in; None for the working directory.
+        """
+        if not path.startswith("/"):
+            where = read_link(f"{self._root}/{self._task}/cwd") if folder is None else self.link(folder)
+            if where is None or not where.startswith("/"):
+                return None
+            path = f"{where}/{path}"
+        return mount_of(os.path.normpath(path), iter_mounts(self._task, self._root))
 
     @cached_property
     def _mounts(self) -> Mapping[int, Mount]:

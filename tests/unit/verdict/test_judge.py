@@ -19,6 +19,7 @@ from gdbext.model import (
     GreenletWait,
     Holder,
     Lock,
+    NativeFrame,
     Polling,
     PyFrame,
     Report,
@@ -75,6 +76,7 @@ JOIN = lock("py-condition", 7, state="not all tasks are done")
 EMPTY = lock("py-condition", 8, state="queue is empty")
 UNKNOWN = lock("py-lock", 9)
 FREE = lock("py-lock", 10, state="free")
+DNS = lock("descriptor", 18, state="waiting for events")
 FULL = lock("descriptor", 17, state="waiting to write")
 SEMAPHORE = lock("py-semaphore", 16, state="zero")
 WORK = PyFrame("handle", "handle", "/app/job.py", 9)
@@ -462,3 +464,22 @@ def test_result_that_is_made_again_and_again() -> None:
         made = report(SERVING, replace(thread(2, RESULT), since=since), SLEEPING, locks=LOCKS)
         assert judge(made).kind == kind
     assert judge(report(SERVING, replace(thread(2, RESULT), since=0.1), locks=LOCKS)).kind == "blocked-behind"
+
+
+def looking_up(since: float | None) -> Thread:
+    return replace(thread(2, DNS, timed=True), since=since,
+                   stack=(NativeFrame("__poll", "libc.so.6", 1), NativeFrame("getaddrinfo", "libc.so.6", 2)))
+
+
+@pytest.mark.parametrize(("found", "kind"), [
+    (replace(thread(2, blocked_on="waits-for-file-system"), since=2.0), "blocked-behind"),
+    (replace(thread(2, blocked_on="opens"), since=2.0), "blocked-behind"),
+    (looking_up(2.0), "blocked-behind"),
+    # an answer that takes a moment
+    (replace(thread(2, blocked_on="waits-for-file-system"), since=0.1), "idle"), (looking_up(0.1), "idle"),
+    (replace(thread(2, DNS, timed=True), since=2.0), "idle"),
+])
+def test_file_systems_and_name_servers_that_do_not_answer(found: Thread, kind: str) -> None:
+    made = judge(report(SERVING, found, locks=(*LOCKS, DNS)))
+    assert made.kind == kind
+    assert made.threads == ((2,) if kind == "blocked-behind" else ())

@@ -1,0 +1,59 @@
+"""Waits for file systems, from a fake /proc."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.blocked_threads import one, put
+from tests.support.fake_proc import FakeProc
+from tests.support.fake_target import FakeTarget
+from tests.support.reasons import said
+
+STAT, MKDIR, NEWFSTATAT, GETDENTS64 = 4, 83, 262, 217
+HERE = -100 & 0xFFFFFFFF
+MOUNTS = ("22 1 254:16 / / rw - ext4 /dev/vda rw\n"
+          "23 22 0:50 / /mnt/data rw - nfs4 files.example.org:/data rw\n")
+
+
+def words(target: FakeTarget, call: int, *arguments: int) -> str:
+    """What the only thread of a target waits for."""
+    thread, lock = one(target, call, *arguments)
+    assert lock is None
+    assert [ender.what for ender in thread.ended_by] == ["outside"]
+    return said(thread.blocked_on)
+
+
+@pytest.fixture
+def mounted(live: FakeTarget, fake: FakeProc) -> FakeTarget:
+    fake.write(f"{fake.pid}/mountinfo", MOUNTS)
+    fake.open(5, "/mnt/data/sub")
+    return live
+
+
+ON_DISK, ON_SERVER = "(ext4, /dev/vda, mounted on /)", "(nfs4, files.example.org:/data, mounted on /mnt/data)"
+
+
+def test_path(mounted: FakeTarget) -> None:
+    at = put(mounted, b"/mnt/data/a\0")
+    assert words(mounted, STAT, at) == f"waits in stat for the file system of /mnt/data/a {ON_SERVER}"
+
+
+@pytest.mark.parametrize(("folder", "path", "what", "place"), [
+    (HERE, b"/mnt/data/a", "/mnt/data/a", ON_SERVER),
+    (5, b"../a", "../a", ON_SERVER),
+    (5, b"../../a", "../../a", ON_DISK),
+    # no path: the descriptor itself
+    (5, b"", "/mnt/data/sub", ON_SERVER),
+])
+def test_path_in_a_folder(folder: int, path: bytes, what: str, place: str, mounted: FakeTarget) -> None:
+    at = put(mounted, path + b"\0")
+    assert words(mounted, NEWFSTATAT, folder, at) == f"waits in newfstatat for the file system of {what} {place}"
+
+
+def test_folder(mounted: FakeTarget) -> None:
+    assert words(mounted, GETDENTS64, 5) == f"waits in getdents64 for the file system of /mnt/data/sub {ON_SERVER}"
+
+
+def test_path_in_a_core() -> None:
+    core = FakeTarget("core")
+    assert words(core, MKDIR, put(core, b"/mnt/a\0")) == "waits in mkdir for the file system of /mnt/a"
