@@ -36,7 +36,7 @@ from gdbext.record import record
 from gdbext.render.escape import Safe, as_text, json_line, printable
 from gdbext.render.plain_text import one_line
 from gdbext.render.shown import Shown
-from gdbext.verdict.judge import awaited_processes, is_cause, verdict_of
+from gdbext.verdict.judge import awaited_processes, ends_by_itself, is_cause, verdict_of, waits_for_end
 
 
 @record
@@ -68,6 +68,8 @@ class Tree:
     def status_of(self, pid: int, above: frozenset[int] = frozenset()) -> int:
         """The exit status for a process: one that only waits for children has that of these children.
 
+        If it waits for what they send, and not for their ends, one of them has to be on the way to that.
+
         :param above: processes that wait for it, directly or not.
         """
         seen = self.snapshots[pid]
@@ -77,7 +79,13 @@ class Tree:
         known = self.snapshots.keys() - above - {pid}
         if not children or not known.issuperset(children):
             return seen.status
+        if not waits_for_end(seen.report) and not any(map(self._goes_on, children)):
+            return seen.status
         return worst([self.status_of(child, above | {pid}) for child in children])
+
+    def _goes_on(self, pid: int) -> bool:
+        report = self.snapshots[pid].report
+        return report is not None and ends_by_itself(report) is True
 
     @property
     def status(self) -> int:

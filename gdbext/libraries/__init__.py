@@ -19,6 +19,7 @@ _FOLDERS: Final = (
     "java",
     "numba",
     "cuda",
+    "sqlite",
 )
 
 LIBRARIES: Final[tuple[Library, ...]] = tuple([

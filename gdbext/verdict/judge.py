@@ -41,6 +41,8 @@ _OUTSIDE = frozenset((
 _CAUSES = frozenset(("event-loop-blocked", "pool", "queue", "polling", "stopped"))
 #: Waits for a file system, which have no timeout.
 _FILE_SYSTEM = frozenset(("waits-for-file-system", "opens"))
+#: A wait for a database, which is described only once it has lasted.
+_DATABASE = "waits-for-database"
 #: Functions of the C library that look up addresses or names of hosts.
 _LOOKUPS = frozenset((
     "getaddrinfo", "gethostbyaddr", "gethostbyaddr_r", "gethostbyname", "gethostbyname2", "gethostbyname2_r",
@@ -101,6 +103,13 @@ def awaited_processes(report: Report) -> tuple[int, ...]:
     return tuple(dict.fromkeys(
         ender.process for thread in report.threads if thread.number in verdict.threads and verdict.outcome == "outside"
         for ender in thread.ended_by if ender.process is not None))
+
+
+def waits_for_end(report: Report) -> bool:
+    """Whether the thread that the verdict is about waits for the end of child processes, not for what they send."""
+    threads = verdict_of(report).threads
+    thread = report.thread(threads[0]) if threads else None
+    return thread is not None and thread.blocked_on is not None and thread.blocked_on.code in FOR_CHILDREN
 
 
 def is_cause(report: Report) -> bool:
@@ -372,7 +381,7 @@ def _is_slow(scene: _Scene, holder: Thread, wanted: Iterable[Thread]) -> bool:
 
 
 def _in_kernel(scene: _Scene) -> Verdict | None:
-    """Threads wait for a file system or a name server, which answer at once as a rule."""
+    """Threads wait for a file system, a database or a name server, which answer at once as a rule."""
     if scene.running:
         return None
     found = [thread.number for thread in scene.report.threads
@@ -384,7 +393,8 @@ def _in_kernel(scene: _Scene) -> Verdict | None:
 
 
 def _is_in_file_system(scene: _Scene, thread: Thread) -> bool:
-    return thread.blocked_on is not None and thread.blocked_on.code in _FILE_SYSTEM and _has_waited(scene, thread)
+    code = thread.blocked_on.code if thread.blocked_on is not None else None
+    return code == _DATABASE or code in _FILE_SYSTEM and _has_waited(scene, thread)
 
 
 def _looks_up_name(scene: _Scene, thread: Thread) -> bool:

@@ -126,6 +126,12 @@ class FileLocks:
         """The locks held on a file, given its device and inode as returned by `DescriptorTable.file`."""
         return self._locks.get(file, ())
 
+    def of_open_files(self, first: int, last: int) -> list[tuple[str, FileLock]]:
+        """The locks to write, of any process, on some bytes of the files that this process has open, with the paths."""
+        return [(path, lock) for locks in self._locks.values() for lock in locks
+                if lock.write and lock.kind != FLOCK and lock.overlaps(first, last)
+                for path in list(self._descriptors.opened(lock.file))[:1]]
+
     @cached_property
     def _locks(self) -> Mapping[str, Sequence[FileLock]]:
         locks: dict[str, list[FileLock]] = {}

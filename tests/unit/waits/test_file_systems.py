@@ -20,7 +20,7 @@ def words(target: FakeTarget, call: int, *arguments: int) -> str:
     thread, lock = one(target, call, *arguments)
     assert lock is None
     assert [ender.what for ender in thread.ended_by] == ["outside"]
-    return said(thread.blocked_on)
+    return said(thread.blocked_on) or ""
 
 
 @pytest.fixture

@@ -1,0 +1,123 @@
+"""Threads in SQLite's busy handler. Which process has the database locked is known from /proc/locks.
+
+The handler sleeps for 1, 2, 5, 10, 15, 20, 25, 25, 25, 50, 50 and then each time for 100 ms. The connection counts how
+often, in ``BusyHandler.nBusy`` of its ``struct sqlite3``: ``xBusyHandler``, ``pBusyArg``, which is the connection
+itself, and ``nBusy`` are followed by ``aDbStatic``, which begins with the name of the first database, ``main``. These
+members identify the structure among the pointers on the thread's stack; its offsets differ between versions.
+
+Source: SQLite 3.40 src/main.c (sqliteDefaultBusyCallback), src/sqliteInt.h (struct sqlite3, BusyHandler, Db), src/os.h
+(PENDING_BYTE, SHARED_SIZE), src/os_unix.c (UNIX_SHM_BASE), src/sqlite3.h (SQLITE_SHM_NLOCK).
+"""
+
+from __future__ import annotations
+
+import itertools
+import struct
+from functools import cached_property
+from typing import Final
+
+from gdbext.errors import if_unreadable
+from gdbext.inferior.cache import read_available, read_cstring
+from gdbext.inferior.proc.fdinfo import FileLock
+from gdbext.libraries.sqlite import LIBRARY
+from gdbext.locks.library_parts import LibraryWaits
+from gdbext.model.reasons import Reason, because
+from gdbext.threads.threads import SeenThread
+
+#: The argument of each call that is the time to sleep.
+_SLEEPS: Final = {"nanosleep": 0, "clock_nanosleep": 2}
+#: Which sleeps are the last ones, in seconds; how long those before took, and how many they are.
+_LAST, _BEFORE, _FIRST = 0.1, 0.228, 11
+#: What counts as waiting, in seconds: transactions of others end sooner.
+_LONG: Final = 1
+#: How much of a stack is searched for the connection, and how many pointers are tried.
+_STACK, _MOST_POINTERS = 1 << 14, 512
+#: How much of a connection is read: the busy handler is in the first kilobyte, and is followed by names.
+_CONNECTION = struct.Struct("<160Q")
+_MOST_TRIES = 10_000_000
+_WORD: Final = struct.Struct("<Q")
+_TIMESPEC: Final = struct.Struct("<qq")
+#: The bytes of a database, and of the index of its write-ahead log, that are locked.
+_DATABASE: Final = (0x40000000, 0x40000000 + 511)
+_INDEX, _SUFFIX = (120, 127), "-shm"
+#: Most frames between the sleep and SQLite.
+_MOST_FRAMES = 8
+
+
+class Databases(LibraryWaits):
+    """The threads that wait for a database."""
+
+    def describe_wait(self, seen: SeenThread) -> Reason | None:
+        """The database that a thread tries to lock; None for any other thread."""
+        call = seen.call
+        if call is None or not call.blocked or call.name not in _SLEEPS or not self._in_handler(seen):
+            return None
+        tries = self._tries(seen) if self._is_last(call.arguments[_SLEEPS[call.name]]) else None
+        waited = _BEFORE + (tries - _FIRST) * _LAST if tries is not None else 0.0
+        if waited < _LONG:
+            return None
+        if self._locked is None:
+            return because("waits-for-database", seconds=int(waited))
+        path, lock = self._locked
+        return because("waits-for-database", seconds=int(waited), path=path, by=self._process(lock.pid))
+
+    @if_unreadable(False)
+    def _is_last(self, timespec: int) -> bool:
+        """Whether a time to sleep (``struct timespec *``) is that of the last tries."""
+        seconds, nanoseconds = _TIMESPEC.unpack(self._memory.read(timespec, _TIMESPEC.size))
+        return bool(seconds) or nanoseconds >= _LAST * 1_000_000_000
+
+    def _tries(self, seen: SeenThread) -> int | None:
+        """How often the thread's connection has tried to lock the database; None if it is not found."""
+        start = seen.registers.get(seen.cpu.STACK_POINTER, 0) & -8
+        data = read_available(self._memory, start, _STACK)
+        words = dict.fromkeys(word for word, in _WORD.iter_unpack(data[:len(data) & -8]) if word and not word % 8)
+        for word in itertools.islice(words, _MOST_POINTERS):
+            tries = self._tries_of(word)
+            if tries is not None:
+                return tries
+        return None
+
+    @if_unreadable(None)
+    def _tries_of(self, connection: int) -> int | None:
+        """``nBusy`` of a connection (``sqlite3 *``); None if the pointer is not one."""
+        members = _CONNECTION.unpack(self._memory.read(connection, _CONNECTION.size))
+        for i in range(1, len(members) - 2):
+            if members[i] != connection:
+                continue
+            module = self._code.module(members[i - 1])
+            if (module is not None and LIBRARY.has(module.name)
+                    and read_cstring(self._memory, members[i + 2], len("main") + 1) == b"main"):
+                tries = members[i + 1] & 0xFFFFFFFF
+                return tries if tries < _MOST_TRIES else None
+        return None
+
+    def _in_handler(self, seen: SeenThread) -> bool:
+        """Whether SQLite itself has called the function that sleeps."""
+        for pc, _ in seen.native(self._code)[:_MOST_FRAMES]:
+            if not self._sites.in_runtime(pc):
+                module = self._code.module(pc)
+                return module is not None and LIBRARY.has(module.name)
+        return False
+
+    @cached_property
+    def _locked(self) -> tuple[str, FileLock] | None:
+        """The database of this process that is locked to write, and the lock; None if there is none, or several."""
+        proc = self._target.proc
+        if proc is None:
+            return None
+        found = dict(proc.file_locks.of_open_files(*_DATABASE))
+        found.update((path[:-len(_SUFFIX)], lock) for path, lock in proc.file_locks.of_open_files(*_INDEX)
+                     if path.endswith(_SUFFIX))
+        return next(iter(found.items())) if len(found) == 1 else None
+
+    def _process(self, pid: int) -> Reason | None:
+        proc = self._target.proc
+        if proc is None or pid <= 0:
+            return None
+        if pid == proc.pid:
+            return because("this-process")
+        return because("process", pid=pid, name=proc.name(pid), generation=proc.generation(pid))
+
+
+WAITS = Databases
