@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from gdbext.library import Library
-from gdbext.model.reasons import Argument
 
 
-def _waits(seconds: int, path: str | None = None, by: Argument = None) -> str:
+def _waits(seconds: int, path: str | None = None, by: str | None = None) -> str:
     which = f"the SQLite database {path}" if path else "an SQLite database"
     return f"has tried for {seconds} s to lock {which}" + (f", which {by} has locked" if by else "")
 
