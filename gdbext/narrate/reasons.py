@@ -267,7 +267,7 @@ _WORDINGS: Mapping[ReasonCode, Wording] = {
     "descriptor-in-use": "the candidates have this descriptor in a variable, a `with` statement or a system call",
     "file-locked-here": lambda fds: (
         f"only this process has the open file that holds the lock: {listed([f'fd {fd}' for fd in fds])}"),
-    "in-accept-queue": lambda listeners: (
+    "in-accept-queue": lambda listeners, only_here=0: (
         "no process has accepted the connection yet; it is in the queue of "
         f"{listed(listeners) or 'a listening socket that was not found'}"),
     "ioctl-request": "request {request:#x}",

@@ -59,7 +59,7 @@ def only_this_process_ends(lock: Lock) -> bool:
 def _is_here(why: Reason) -> bool:
     if why.code == "of-descriptor":
         return any(isinstance(end, Reason) and _is_here(end) for _, end in why.arguments)
-    if why.code == "watches":
+    if why.code in ("watches", "in-accept-queue"):
         return any(name == "only_here" and only_here for name, only_here in why.arguments)
     return why.code == "other-end-here"
 

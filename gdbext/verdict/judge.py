@@ -29,6 +29,7 @@ from gdbext.model import (
     Thread,
     weakest,
 )
+from gdbext.model.frames import library_of
 from gdbext.model.kinds import GIL, kind_of
 from gdbext.model.reasons import find_reasons, parts
 from gdbext.model.verdict import Verdict, VerdictKind
@@ -63,6 +64,11 @@ _OBJECTS = frozenset((*_QUEUES, *_EVENTS, "Lock", "Semaphore", "BoundedSemaphore
 _QUEUE_FILE, _NEEDS_WORK = re.compile(r"(?:^|/)asyncio/queues\.py$"), frozenset(("join", "put"))
 #: The file of the standard library with the workers of a pool of threads, and their function.
 _POOL, _POOL_WORKER = re.compile(r"(?:^|/)concurrent/futures/thread\.py$"), "_worker"
+#: The file of asyncio with the function that waits for the threads of a loop that ends, and this function.
+_LOOP, _LOOP_ENDS = re.compile(r"(?:^|/)asyncio/base_events\.py$"), "_do_shutdown"
+#: The files of the standard library with the workers of pools of processes, and their functions.
+_PROCESS_POOLS = re.compile(r"(?:^|/)(?:concurrent/futures/process|multiprocessing/pool)\.py$")
+_PROCESS_WORKERS = frozenset(("_process_worker", "worker"))
 #: What is about to end: a wait that has lasted, or will last, for less than so many seconds.
 _SOON = 5.0
 
@@ -118,6 +124,8 @@ def is_cause(report: Report) -> bool:
     if verdict.behind or verdict.kind in _CAUSES:
         return True
     thread = report.thread(verdict.threads[0]) if verdict.threads else None
+    if thread is not None and thread.at_work is not None and thread.at_work.function != "<module>":
+        return True
     lock = report.lock(thread.waits.lock) if thread is not None and thread.waits is not None else None
     # nobody who is at rest leaves a pipe full
     return lock is not None and (not lock.is_outside or lock.state == TO_WRITE)
@@ -161,7 +169,7 @@ class _Scene:
         """As `waiting`, without those that wait for the end of the thread or for an event."""
         return {number: wanted for number, waiters in self.waiting.items() if number in self.threads and (wanted := [
             waiter for waiter in waiters if (lock := self.lock(self.threads[waiter])) is not None
-            and not kind_of(lock.kind).ends_thread and not kind_of(lock.kind).is_event])}
+            and not _only_joins(self, self.threads[waiter]) and not kind_of(lock.kind).is_event])}
 
     @functools.cached_property
     def continuing(self) -> set[int]:
@@ -192,7 +200,7 @@ class _Scene:
         """Whether a thread waits for work: as a server does, for its standard input, or for a signal."""
         lock = self.locks.get(thread.waits.lock) if thread.waits is not None else None
         reads_input = lock is not None and kind_of(lock.kind).outside and lock.address == 0
-        return reads_input or thread.syscall in _SERVING or (
+        return reads_input or thread.syscall in _SERVING or _takes_work(thread) or (
             thread.blocked_on is not None and thread.blocked_on.code == "waits-for-signal")
 
     def waits_outside(self, thread: Thread) -> bool:
@@ -206,6 +214,17 @@ class _Scene:
         if thread.blocked_on is not None:
             return thread.blocked_on.code in FOR_CHILDREN | _OUTSIDE | _ON_GPU or _is_in_file_system(self, thread)
         return False
+
+
+def _takes_work(thread: Thread) -> bool:
+    """Whether a thread is the worker of a pool of processes and waits for its next call: not inside of one."""
+    for frame in thread.stack:
+        if isinstance(frame, PyFrame):
+            if frame.function in _PROCESS_WORKERS and _PROCESS_POOLS.search(frame.file):
+                return True
+            if library_of(frame) is None:
+                return False
+    return False
 
 
 def _time_left(thread: Thread) -> float | None:
@@ -433,8 +452,11 @@ def _greenlets_behind(scene: _Scene) -> Verdict | None:
 
 
 def _only_joins(scene: _Scene, thread: Thread) -> bool:
+    """Whether a thread waits for the end of another, and not because its event loop is to end, too."""
     lock = scene.lock(thread)
-    return lock is not None and kind_of(lock.kind).ends_thread
+    return lock is not None and kind_of(lock.kind).ends_thread and not any(
+        isinstance(frame, PyFrame) and frame.function == _LOOP_ENDS and _LOOP.search(frame.file)
+        for frame in thread.stack)
 
 
 def _waits_for_event(scene: _Scene, thread: Thread) -> bool:
@@ -528,7 +550,7 @@ def _unknown_holder(scene: _Scene) -> Verdict | None:
         lock = scene.lock(thread)
         if (lock is not None and thread.waits is not None and not thread.waits.timed and lock.state != "free"
                 and not lock.holders and not lock.is_event and not kind_of(lock.kind).passed_on
-                and lock.state not in RESULT_STATES):
+                and lock.state not in RESULT_STATES and not _takes_work(thread)):
             numbers.append(thread.number)
     return Verdict("unknown", tuple(numbers)) if numbers else None
 

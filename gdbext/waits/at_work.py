@@ -7,6 +7,9 @@ loops of a library, such as those of a pool's worker or of a server, do not coun
 
 from __future__ import annotations
 
+import itertools
+import re
+
 from gdbext.cpython.loops import is_repeated
 from gdbext.locks.seen import SeenWait
 from gdbext.model import PyFrame
@@ -16,6 +19,12 @@ from gdbext.waits.context import Context
 
 #: In how many of the program's functions a loop is looked for.
 _MOST_FRAMES = 100
+#: The file of the standard library with the first function of a process.
+_PROCESS = re.compile(r"(?:^|/)multiprocessing/process\.py$")
+
+
+def _is_start_of_process(frame: PyFrame) -> bool:
+    return frame.function == "_bootstrap" and _PROCESS.search(frame.file) is not None
 
 
 def find_work(seen: SeenThread, wait: SeenWait, context: Context) -> PyFrame | None:
@@ -27,7 +36,9 @@ def find_work(seen: SeenThread, wait: SeenWait, context: Context) -> PyFrame | N
         return None
     found = None
     for reader, stack in context.python_locks.stacks(seen.number):
-        own = [raw for raw in stack if library_of(raw.frame) is None]
+        # a process that multiprocessing has forked still has the stack of its parent
+        inside = itertools.takewhile(lambda raw: not _is_start_of_process(raw.frame), stack)
+        own = [raw for raw in inside if library_of(raw.frame) is None]
         if len(own) > _MOST_FRAMES:
             return None
         for raw in own:

@@ -111,7 +111,10 @@ class Descriptors:
     def _queued(self, proc: Proc, listeners: Sequence[int]) -> Reason:
         """The other end of a connection that is in the queue of a listening socket."""
         ends = [end for inode in listeners for end in proc.descriptors.having(f"socket:[{inode}]")[:_MAX_ENDS]]
-        return because("in-accept-queue", listeners=tuple([self._describe(end) for end in ends]))
+        listening = tuple([self._describe(end) for end in ends])
+        if ends and proc.descriptors.complete and all(end.pid == proc.pid for end in ends):
+            return because("in-accept-queue", listeners=listening, only_here=1)
+        return because("in-accept-queue", listeners=listening)
 
     def _describe_ends(self, proc: Proc, ends: Sequence[Descriptor]) -> Reason:
         if not ends:

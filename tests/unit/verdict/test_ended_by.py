@@ -61,6 +61,7 @@ def test_enders_of_other_waits(reason: Reason, enders: tuple[Ender, ...]) -> Non
      False),
     (because("several", reasons=(because("of-descriptor", fd=3, end=HERE), because("of-other-descriptors", count=1))),
      False),
+    (because("in-accept-queue", listeners=(), only_here=1), True), (because("in-accept-queue", listeners=()), False),
     (because("watches", watched=(), count=1, only_here=1), True),
     (because("watches", watched=(), count=1, only_here=0), False),
     (because("watches", watched=(), count=1), False),

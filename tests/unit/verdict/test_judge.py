@@ -483,3 +483,28 @@ def test_file_systems_and_name_servers_that_do_not_answer(found: Thread, kind: s
     made = judge(report(SERVING, found, locks=(*LOCKS, DNS)))
     assert made.kind == kind
     assert made.threads == ((2,) if kind == "blocked-behind" else ())
+
+
+WORKERS = (("/usr/lib/python3.11/concurrent/futures/process.py", "_process_worker"),
+           ("/usr/lib/python3.11/multiprocessing/pool.py", "worker"))
+
+
+@pytest.mark.parametrize(("file", "function"), WORKERS)
+def test_worker_of_a_pool_of_processes(file: str, function: str) -> None:
+    """It waits for its next call, or in one."""
+    worker = PyFrame(function, function, file, 1)
+    reads = PyFrame("recv", "recv", "/usr/lib/python3.11/multiprocessing/connection.py", 1)
+    for waits in (SOCKET, UNKNOWN):
+        idle = replace(thread(1, waits), stack=(reads, worker))
+        assert judge(report(idle, locks=LOCKS)).kind == "idle"
+        busy = replace(idle, stack=(reads, WORK, worker))
+        assert judge(report(busy, locks=LOCKS)).kind != "idle"
+
+
+def test_event_loop_that_waits_for_a_thread_to_end() -> None:
+    ends = PyFrame("_do_shutdown", "_do_shutdown", "/usr/lib/python3.11/asyncio/base_events.py", 1)
+    closing = replace(thread(4, END_OF_2), stack=(ends,))
+    accepts = replace(thread(2, SOCKET), syscall="accept4")
+    found = judge(report(SERVING, accepts, closing, locks=LOCKS))
+    assert (found.kind, found.threads, found.behind) == ("blocked-behind", (2,), (4,))
+    assert judge(report(SERVING, accepts, thread(4, END_OF_2), locks=LOCKS)).kind == "idle"
