@@ -170,7 +170,8 @@ class Thread:
     since: float | None = None
     #: the loop in which it sleeps for a short time, if that loop has a condition
     polling: Polling | None = None
-    #: the outermost function of the program in which it waits, if that ends and does not only wait for more work
+    #: the function of the program that a library has called and in which it waits, if that ends and does not only wait
+    #: for more work
     at_work: PyFrame | None = None
 
 

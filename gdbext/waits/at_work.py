@@ -28,7 +28,9 @@ def _is_start_of_process(frame: PyFrame) -> bool:
 
 
 def find_work(seen: SeenThread, wait: SeenWait, context: Context) -> PyFrame | None:
-    """The outermost function of the program's own code around an untimed wait, if it waits there in no loop.
+    """The function of the program's own code that a library has called around an untimed wait, if it is in no loop.
+
+    That is the handler of a request, or the call that a pool runs; or else the outermost function.
 
     :return: None as well if there is no such function, or one of them cannot be read.
     """
@@ -38,12 +40,14 @@ def find_work(seen: SeenThread, wait: SeenWait, context: Context) -> PyFrame | N
     for reader, stack in context.python_locks.stacks(seen.number):
         # a process that multiprocessing has forked still has the stack of its parent
         inside = itertools.takewhile(lambda raw: not _is_start_of_process(raw.frame), stack)
-        own = [raw for raw in inside if library_of(raw.frame) is None]
+        frames = list(itertools.dropwhile(lambda raw: library_of(raw.frame) is not None, inside))
+        own = [raw for raw in frames if library_of(raw.frame) is None]
         if len(own) > _MOST_FRAMES:
             return None
         for raw in own:
             code = reader.functions.bytecode(raw.code)
             if code is None or is_repeated(code, raw.offset):
                 return None
-            found = raw.frame
+        called = list(itertools.takewhile(lambda raw: library_of(raw.frame) is None, frames))
+        found = called[-1].frame if called else found
     return found

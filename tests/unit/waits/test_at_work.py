@@ -17,6 +17,7 @@ LIBRARY = PyFrame("get", "Queue.get", "/usr/lib/python3.11/queue.py", 171)
 INNER = PyFrame("take", "take", "/app/job.py", 9)
 OUTER = PyFrame("handle", "handle", "/app/job.py", 4)
 SERVER = PyFrame("serve", "serve", "/usr/lib/python3.11/socketserver.py", 200)
+MODULE = PyFrame("<module>", "<module>", "/app/job.py", 40)
 #: A call, and a jump back to it; then the same without the jump.
 LOOP = Bytecode([Instruction(2 * i, name, 0, 2 * i + 2) for i, name in enumerate(("CALL", "JUMP"))], [(1,), (0,)],
                 [None] * 2)
@@ -26,8 +27,8 @@ WAIT = SeenWait(lock=SeenLock("py-event", 1, "not set"))
 
 def found(*functions: Bytecode | None, wait: SeenWait = WAIT) -> PyFrame | None:
     """What `find_work` finds where the functions of the frames are these, innermost first."""
-    frames = (LIBRARY, INNER, OUTER, SERVER)
-    stack = [RawFrame(0, i, 0, frame) for i, frame in enumerate(frames)]
+    frames = (LIBRARY, INNER, OUTER, SERVER, MODULE)
+    stack = [RawFrame(0, i, 0, frame) for i, frame in enumerate(frames[:len(functions)])]
 
     class Reader:
         def bytecode(self, code: int) -> Bytecode | None:
@@ -50,6 +51,11 @@ def found(*functions: Bytecode | None, wait: SeenWait = WAIT) -> PyFrame | None:
 
 def test_loops_of_libraries_do_not_count() -> None:
     assert found(LOOP, ONCE, ONCE, LOOP) == OUTER
+
+
+def test_function_that_a_library_has_called() -> None:
+    """As in a worker that was forked: the frames of its parent are below."""
+    assert found(ONCE, ONCE, ONCE, LOOP, ONCE) == OUTER
 
 
 @pytest.mark.parametrize("functions", [
