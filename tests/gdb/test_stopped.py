@@ -198,7 +198,7 @@ def test_process_with_a_thread_that_no_debugger_can_stop_is_read_without_gdb(tmp
     with subprocess.Popen([program, "vfork", fifo]) as process:
         try:
             wait_until(lambda: thread_state(process.pid) == "D", "the parent to wait")
-            ran = report(process.pid, "--max-pause", "2")
+            ran = report(process.pid, "--max-pause", "2", "--alone")
         finally:
             with open(fifo, "wb"):  # the child goes on
                 pass

@@ -73,9 +73,9 @@ def test_wait_for_a_pool_result_is_not_an_event(name: str) -> None:
                    seen=lambda: found[-1])
         waiting = [line for line in sessions[-1].outputs[1].partition("\nThreads:\n")[2].splitlines()
                    if "hread" in line.split("(")[0]]
-        # the sentence of the verdict says it of the first thread
-        assert "result is pending" in sessions[-1].outputs[1].partition("\n\n")[2].partition("\n")[0]
-        places = [place for place, line in enumerate(waiting) if "result is pending" in line or "(see above)" in line]
+        # the sentence of the verdict names the thread that has to make the first result
+        assert "has to make result" in sessions[-1].outputs[1].partition("\n\n")[2].partition("\n")[0]
+        places = [place for place, line in enumerate(waiting) if "waits for result" in line]
         assert len(places) == len(WAITERS)
         assert max(places) < min(place for place, line in enumerate(waiting) if "queue is empty" in line)
 

@@ -17,7 +17,7 @@ from tests.rates.harness import NotYet, Program
 from tests.rates.not_yet import NOT_YET, SOMETIMES
 
 PROGRAMS = harness.programs()
-#: A run of CI needs no package, takes one report on a healthy program, and the cores of a third of the programs.
+#: A run of CI needs no package. It has half of the programs, one report on a healthy one, and the cores of a sixth.
 SHORT = bool(os.environ.get("GDBEXT_SHORT"))
 
 
@@ -28,7 +28,7 @@ def cases() -> Iterator[Any]:
             why = NOT_YET.get(name)
             marks = [] if why is None else [
                 pytest.mark.xfail(raises=NotYet, strict=not why.startswith(SOMETIMES), reason=why)]
-            if SHORT and (program.packages or target == "core" and zlib.crc32(program.name.encode()) % 3):
+            if SHORT and (program.packages or zlib.crc32(program.name.encode()) % (6 if target == "core" else 2)):
                 marks = [pytest.mark.skip(reason="not in a short run")]
             yield pytest.param(program, target, id=name, marks=marks)
 
