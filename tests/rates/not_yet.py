@@ -67,6 +67,9 @@ NOT_YET: dict[str, str] = {
     "native_pool_waits_for_itself-core":
         "unknown: UNKNOWN: thread 1 waits for futex word in native_pool_waits_for_itself, waited for (a "
         "std::future that a ..., status 3",
+    "pool_at_work-live":
+        "sometimes weak false alarm: WAITS FOR CHILD PROCESSES: thread 1 \"MainThread\" waits for result , result is "
+        "pending (a condition has no owner: any thread may notify it)., status 5",
     "psycopg_server_silent-live":
         "false comfort: NOTHING WRONG FOUND: the only thread waits for events of fd 4, eventpoll, with a "
         "timeout; it watches fd 3, ..., status 0",

@@ -98,7 +98,8 @@ def test_read_stopped_without_a_file_system_of_cgroups_finds_the_freezer_by_the_
 
 @pytest.fixture
 def sleeping() -> Iterator[subprocess.Popen[bytes]]:
-    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"]) as process:
+    # SIGTSTP stops no process of an orphaned process group, such as that of tests that run without a shell
+    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], preexec_fn=os.setpgrp) as process:
         try:
             yield process
         finally:
