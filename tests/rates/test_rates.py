@@ -65,6 +65,10 @@ def test_report(program: Program, target: str, tmp_path: Path,
                 for _ in range(1, harness.REPORTS):
                     time.sleep(harness.PAUSE)
                     made.append(harness.report(pid))
+            if SHORT and harness.judge(program, made[0]) == harness.WEAK_ALARM:
+                # other tests run beside this one; `scripts/rates` counts such an alarm, and here it must last
+                time.sleep(harness.STILL)
+                made = [harness.report(pid)]
     outcomes = [harness.judge(program, each) for each in made]
     outcome = harness.worst(program.expect, outcomes)
     said = made[outcomes.index(outcome)]
