@@ -115,7 +115,7 @@ class PoolHandlers:
         return PoolResult(job, cache, self._number(address, "_index") if "IMapIterator" in names else None)
 
     def of(self, stack: Sequence[RawFrame]) -> PoolThread | None:
-        """What the thread with these frames, innermost first, does for a pool; None if it is no thread of one."""
+        """What the thread with these frames, innermost first, does for a pool; None if a pool has no such thread."""
         at = next((at for at, raw in enumerate(stack)
                    if raw.frame.function in _ROLES and raw.frame.file.endswith(FILE)), None)
         if at is None:

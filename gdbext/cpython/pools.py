@@ -24,7 +24,7 @@ MAX_QUEUED = 10_000
 _MAX_WORKERS = 4096
 #: The file of the standard library with the pools of threads, at its end.
 _THREAD_POOLS = "/concurrent/futures/thread.py"
-#: The same with the pools of processes, and with what they wait in.
+#: The file with the pools of processes, and the file with the function in which their threads wait.
 _PROCESS_POOLS, _CONNECTIONS = "/concurrent/futures/process.py", "/multiprocessing/connection.py"
 
 

@@ -159,7 +159,7 @@ def _has_to_send(thread: PoolThread, result: PoolResult) -> bool:
 
 
 def _gone(pool: ProcessPool) -> tuple[str, ...]:
-    """The names of workers that a pool has replaced, as far as the numbers of the others show them; the first ones.
+    """The first names of workers that a pool has replaced. A number between two others that is missing shows one.
 
     A pool starts its workers one after the other, and replaces one that ends. The program may have started other
     processes meanwhile, but these have other names.

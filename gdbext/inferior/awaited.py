@@ -1,6 +1,6 @@
-"""What a blocked system call waits for, from its arguments and memory: descriptors with their direction, and children.
+"""What a blocked system call waits for, by its arguments and memory: descriptors with their direction, children, time.
 
-Sources: Linux 6.1 include/uapi/asm-generic/poll.h, include/uapi/linux/wait.h; poll(2), select(2), wait(2).
+Sources: Linux 6.1 include/uapi/asm-generic/poll.h, include/uapi/linux/{wait,time_types}.h; poll(2), select(2), wait(2).
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import Literal
 
-from gdbext.errors import GdbextError
+from gdbext.errors import GdbextError, if_unreadable
+from gdbext.inferior.protocol import Memory
 from gdbext.record import record
 
 Way = Literal["read", "write"]
@@ -18,12 +19,20 @@ WRITE: Way = "write"
 #: Most descriptors of one ``poll`` or ``select`` that are read.
 MOST_DESCRIPTORS = 4096
 POLLFD = struct.Struct("<ihh")  # struct pollfd: fd, events, revents
+_TIMESPEC = struct.Struct("<qq")  # struct __kernel_timespec: seconds, nanoseconds
 _POLLOUT = 0x304  # POLLOUT, POLLWRNORM, POLLWRBAND
 _POLLIN = 0xC3  # POLLIN, POLLPRI, POLLRDNORM, POLLRDBAND
 _P_ALL, _P_PID, _P_PGID, _P_PIDFD = range(4)
 
 #: Reads the memory of the process; None if it cannot, or it raises.
 Reader = Callable[[int, int], "bytes | None"]
+
+
+@if_unreadable(None)
+def read_timespec(memory: Memory, at: int) -> float | None:
+    """A ``struct timespec`` in seconds; None if it is unreadable or invalid."""
+    seconds, nanoseconds = _TIMESPEC.unpack(memory.read(at, _TIMESPEC.size))
+    return float(seconds + nanoseconds / 1e9) if seconds >= 0 and 0 <= nanoseconds < 10 ** 9 else None
 
 
 def c_int(value: int) -> int:

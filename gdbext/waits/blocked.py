@@ -19,7 +19,15 @@ from dataclasses import replace
 
 from gdbext.errors import if_unreadable
 from gdbext.glibc.futex import decode_futex_waits
-from gdbext.inferior.awaited import MOST_DESCRIPTORS, POLLFD, c_int, decode_awaited_child, read_polled, read_selected
+from gdbext.inferior.awaited import (
+    MOST_DESCRIPTORS,
+    POLLFD,
+    c_int,
+    decode_awaited_child,
+    read_polled,
+    read_selected,
+    read_timespec,
+)
 from gdbext.inferior.cache import read_cstring
 from gdbext.inferior.proc.descriptors import Descriptor
 from gdbext.inferior.proc.sockets import address_text
@@ -35,7 +43,7 @@ from gdbext.threads.threads import SeenThread
 from gdbext.waits.descriptors import MANY, Descriptors
 from gdbext.waits.file_locks import file_lock_wait
 from gdbext.waits.file_systems import CALLS, file_system_wait
-from gdbext.waits.time_left import MILLISECONDS, TIMER_ABSTIME, TIMESPECS, read_timespec
+from gdbext.waits.time_left import MILLISECONDS, TIMER_ABSTIME, TIMESPECS
 
 READ, WRITE, EVENTS = "waiting to read", TO_WRITE, "waiting for events"
 DISK = "waiting for the disk"

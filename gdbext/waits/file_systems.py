@@ -43,12 +43,11 @@ def file_system_wait(target: Target, name: str, arguments: Sequence[int]) -> See
         path = read_cstring(target.memory, at, _MAX_PATH).decode("utf-8", "backslashreplace") if at else ""
     if folder == _WORKING_DIRECTORY:
         folder = None
-    proc = target.proc
-    if proc is None:
-        return SeenWait(because("waits-for-file-system", call=name, path=path))
-    if not path and folder is not None:
-        path, folder = proc.descriptors.link(folder) or "", None
-    mount = proc.descriptors.mount_of(path, folder)
+    mount = None
+    if target.proc is not None:
+        if not path and folder is not None:
+            path, folder = target.proc.descriptors.link(folder) or "", None
+        mount = target.proc.descriptors.mount_of(path, folder)
     if mount is None:
         return SeenWait(because("waits-for-file-system", call=name, path=path))
     return SeenWait(because("waits-for-file-system", call=name, path=path, kind=mount.file_system, folder=mount.folder,

@@ -5,17 +5,14 @@ Sources: Linux 6.1 include/uapi/linux/{futex,time_types}.h; the manual pages of 
 
 from __future__ import annotations
 
-import struct
 import time
 from collections.abc import Callable
 
 from gdbext.arch.protocol import Syscall
-from gdbext.errors import if_unreadable
 from gdbext.glibc.futex import CLOCK_REALTIME, FUTEX_LOCK_PI, FUTEX_WAIT, PRIVATE
-from gdbext.inferior.awaited import c_int
+from gdbext.inferior.awaited import c_int, read_timespec
 from gdbext.inferior.protocol import Memory
 
-_TIMESPEC = struct.Struct("<qq")  # struct __kernel_timespec: seconds, nanoseconds
 TIMER_ABSTIME = 1
 #: Which argument of a call is its timeout in milliseconds.
 MILLISECONDS = {"poll": 2, "epoll_wait": 3, "epoll_pwait": 3}
@@ -55,13 +52,6 @@ def time_left(memory: Memory, call: Syscall, name: str, now: Now | None) -> floa
         return until
     then = now(clock) if now is not None else None
     return max(until - then, 0.0) if then is not None else None
-
-
-@if_unreadable(None)
-def read_timespec(memory: Memory, at: int) -> float | None:
-    """A ``struct timespec`` in seconds; None if it is unreadable or invalid."""
-    seconds, nanoseconds = _TIMESPEC.unpack(memory.read(at, _TIMESPEC.size))
-    return float(seconds + nanoseconds / 1e9) if seconds >= 0 and 0 <= nanoseconds < 10 ** 9 else None
 
 
 def _of_futex(name: str, arguments: tuple[int, ...]) -> tuple[int, int | None]:

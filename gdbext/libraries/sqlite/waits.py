@@ -17,6 +17,7 @@ from functools import cached_property
 from typing import Final
 
 from gdbext.errors import if_unreadable
+from gdbext.inferior.awaited import read_timespec
 from gdbext.inferior.cache import read_available, read_cstring
 from gdbext.inferior.proc.fdinfo import FileLock
 from gdbext.libraries.sqlite import LIBRARY
@@ -36,7 +37,6 @@ _STACK, _MOST_POINTERS = 1 << 14, 512
 _CONNECTION = struct.Struct("<160Q")
 _MOST_TRIES = 10_000_000
 _WORD: Final = struct.Struct("<Q")
-_TIMESPEC: Final = struct.Struct("<qq")
 #: The bytes of a database, and of the index of its write-ahead log, that are locked.
 _DATABASE: Final = (0x40000000, 0x40000000 + 511)
 _INDEX, _SUFFIX = (120, 127), "-shm"
@@ -52,7 +52,8 @@ class Databases(LibraryWaits):
         call = seen.call
         if call is None or not call.blocked or call.name not in _SLEEPS or not self._in_handler(seen):
             return None
-        tries = self._tries(seen) if self._is_last(call.arguments[_SLEEPS[call.name]]) else None
+        seconds = read_timespec(self._memory, call.arguments[_SLEEPS[call.name]])
+        tries = self._tries(seen) if seconds is not None and seconds >= _LAST else None
         waited = _BEFORE + (tries - _FIRST) * _LAST if tries is not None else 0.0
         if waited < _LONG:
             return None
@@ -60,12 +61,6 @@ class Databases(LibraryWaits):
             return because("waits-for-database", seconds=int(waited))
         path, lock = self._locked
         return because("waits-for-database", seconds=int(waited), path=path, by=self._process(lock.pid))
-
-    @if_unreadable(False)
-    def _is_last(self, timespec: int) -> bool:
-        """Whether a time to sleep (``struct timespec *``) is that of the last tries."""
-        seconds, nanoseconds = _TIMESPEC.unpack(self._memory.read(timespec, _TIMESPEC.size))
-        return bool(seconds) or nanoseconds >= _LAST * 1_000_000_000
 
     def _tries(self, seen: SeenThread) -> int | None:
         """How often the thread's connection has tried to lock the database; None if it is not found."""
