@@ -7,7 +7,7 @@ threads of the pool share.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
 from gdbext.cpython.frames import FrameReader, RawFrame
@@ -17,19 +17,17 @@ from gdbext.cpython.pools import name_of_function, queue_items
 from gdbext.errors import GdbextError
 from gdbext.inferior.protocol import Memory
 from gdbext.layout.table import Layouts
+from gdbext.model.standard_library import is_in, role_of
 from gdbext.record import record
 
-#: The file of the standard library, at its end.
-FILE = "/multiprocessing/pool.py"
-_CONNECTION = "/multiprocessing/connection.py"
-#: What the threads of a pool do, by their functions.
-_ROLES = {"_handle_tasks": "sends", "_handle_results": "takes", "worker": "works"}
+Role = Literal["sends", "takes", "works"]
+
+#: What the threads of a pool do, by what their functions are for.
+_ROLES: Mapping[str | None, Role] = {"sends-calls": "sends", "takes-results": "takes", "worker": "works"}
 #: Functions with which a pool calls the program's function for several arguments.
 _STARS = frozenset(("mapstar", "starmapstar"))
 #: Most calls that are read of those which a pool has not sent yet.
 _MAX_UNSENT = 1000
-
-Role = Literal["sends", "takes", "works"]
 
 
 @record
@@ -117,10 +115,10 @@ class PoolHandlers:
     def of(self, stack: Sequence[RawFrame]) -> PoolThread | None:
         """What the thread with these frames, innermost first, does for a pool; None if a pool has no such thread."""
         at = next((at for at, raw in enumerate(stack)
-                   if raw.frame.function in _ROLES and raw.frame.file.endswith(FILE)), None)
+                   if role_of(raw.frame) in _ROLES), None)
         if at is None:
             return None
-        role, variables = _ROLES[stack[at].frame.function], dict(self._frames.variables(stack[at]))
+        role, variables = _ROLES[role_of(stack[at].frame)], dict(self._frames.variables(stack[at]))
         results, cache = variables.get("outqueue", 0), variables.get("cache", 0)
         if role == "works":
             job, index = (self._integer(variables.get(name, 0)) for name in ("job", "i"))
@@ -129,7 +127,7 @@ class PoolHandlers:
         if not cache:
             return None
         if role == "takes":
-            receives = at > 0 and all(raw.frame.file.endswith(_CONNECTION) for raw in stack[:at])
+            receives = at > 0 and all(is_in(raw.frame, "multiprocessing.connection") for raw in stack[:at])
             return PoolThread("takes", cache, results, is_idle=receives)
         job, index, function = self._sent(stack[:at], variables.get("task", 0))
         return PoolThread("sends", cache, results, job, index, function,
@@ -141,7 +139,7 @@ class PoolHandlers:
 
         Up to 3.7 the function has the pool itself, later what it needs of it.
         """
-        if raw.frame.function != "_handle_workers" or not raw.frame.file.endswith(FILE):
+        if role_of(raw.frame) != "replaces-workers":
             return None
         variables = dict(self._frames.variables(raw))
         cache, pool, queue = (variables.get(name, 0) for name in ("cache", "pool", "inqueue"))
@@ -177,8 +175,7 @@ class PoolHandlers:
 
     def _sent(self, above: Sequence[RawFrame], task: int) -> tuple[int | None, int | None, str | None]:
         """The call that is sent, or made by the program's iterator; above are the frames that this calls."""
-        making = next((raw for raw in above if raw.frame.function == "_guarded_task_generation"
-                       and raw.frame.file.endswith(FILE)), None)
+        making = next((raw for raw in above if role_of(raw.frame) == "makes-calls"), None)
         if making is not None:
             last = self._integer(self._frames.variable(making, "i"))
             return (self._integer(self._frames.variable(making, "result_job")), None if last is None else last + 1,

@@ -16,16 +16,13 @@ from gdbext.cpython.objects import Objects
 from gdbext.errors import CorruptStructure
 from gdbext.inferior.protocol import Memory
 from gdbext.layout.table import Layouts
+from gdbext.model.standard_library import is_in, role_of
 from gdbext.record import record
 
 #: Most calls of one queue that are read.
 MAX_QUEUED = 10_000
 #: Most workers of one pool.
 _MAX_WORKERS = 4096
-#: The file of the standard library with the pools of threads, at its end.
-_THREAD_POOLS = "/concurrent/futures/thread.py"
-#: The file with the pools of processes, and the file with the function in which their threads wait.
-_PROCESS_POOLS, _CONNECTIONS = "/concurrent/futures/process.py", "/multiprocessing/connection.py"
 
 
 @record
@@ -77,14 +74,14 @@ class PoolReader:
 
     def running(self, raw: RawFrame) -> Call | None:
         """The call that a frame runs for a pool of threads; None if it is another frame."""
-        if raw.frame.function != "run" or not raw.frame.file.endswith(_THREAD_POOLS):
+        if role_of(raw.frame) != "runs-call":
             return None
         item = self._frames.variable(raw, "self")
         return self._call(item) if item else None
 
     def workers(self, raw: RawFrame) -> Workers | None:
         """The pool of a worker, of whose function this is the frame; None if it is another frame."""
-        if raw.frame.function != "_worker" or not raw.frame.file.endswith(_THREAD_POOLS):
+        if role_of(raw.frame) != "thread-worker":
             return None
         variables = dict(self._frames.variables(raw))
         queue, reference = variables.get("work_queue", 0), variables.get("executor_reference", 0)
@@ -107,10 +104,9 @@ class PoolReader:
 
         :param stack: its frames, innermost first.
         """
-        at = next((at for at, raw in enumerate(stack) if raw.frame.function == "run"
-                   and raw.frame.file.endswith(_PROCESS_POOLS)), None)
-        if not at or stack[0].frame.file.endswith(_PROCESS_POOLS) or not any(
-                raw.frame.function == "wait" and raw.frame.file.endswith(_CONNECTIONS) for raw in stack[:at]):
+        at = next((at for at, raw in enumerate(stack) if role_of(raw.frame) == "manages-processes"), None)
+        if not at or is_in(stack[0].frame, "concurrent.futures.process") or not any(
+                role_of(raw.frame) == "waits-for-connections" for raw in stack[:at]):
             return None
         manager = self._frames.variable(stack[at], "self")
         processes, pending = (self._objects.attribute(manager, name) if manager else None

@@ -20,6 +20,7 @@ from gdbext.cpython.places import PlaceReader
 from gdbext.cpython.with_blocks import WithBlocks
 from gdbext.errors import GdbextError, if_unreadable
 from gdbext.model import PyFrame
+from gdbext.model.standard_library import is_in, role_of
 
 #: Deepest nesting of context managers that are written as generators.
 _MAX_NESTING = 8
@@ -28,7 +29,6 @@ _MAX_ATTRIBUTES = 256
 _TAKEN = ("py-lock", "py-rlock", "py-fast-rlock", "py-import")
 _RELEASING = ("release", "release_lock", "__exit__")
 _GENERATORS = frozenset(("_GeneratorContextManager", "_AsyncGeneratorContextManager"))
-_IMPORTLIB = "<frozen importlib"
 
 
 class AcquireCall(NamedTuple):
@@ -102,7 +102,7 @@ class TakenLocks:
                 released_by_wait.update(map(self._lock_of_wait, waits))
                 waits.clear()
             if depth >= 0:
-                found += [lock._replace(at=_importer(stack, depth)) if lock.at.file.startswith(_IMPORTLIB) else lock
+                found += [lock._replace(at=_importer(stack, depth)) if is_in(lock.at, "importlib") else lock
                           for lock in taken if lock.lock not in released_by_wait]
             if raw.frame.function == "wait":
                 waits.append(raw)
@@ -163,7 +163,7 @@ class TakenLocks:
             except GdbextError:
                 continue
         yield from self._acquired(raw, releasers)
-        if raw.frame.function == "_find_and_load" and raw.frame.file.startswith(_IMPORTLIB):
+        if role_of(raw.frame) == "imports":
             # since 3.15 it takes the module's lock without a `with`; the lock records its owner
             lock = self._frames.variable(raw, "lock")
             if lock:
@@ -268,4 +268,4 @@ class TakenLocks:
 
 def _importer(stack: Sequence[RawFrame], depth: int) -> PyFrame:
     """The frame outside importlib that imports the module."""
-    return next((raw.frame for raw in stack[depth:] if not raw.frame.file.startswith(_IMPORTLIB)), stack[depth].frame)
+    return next((raw.frame for raw in stack[depth:] if not is_in(raw.frame, "importlib")), stack[depth].frame)

@@ -18,16 +18,13 @@ from gdbext.errors import GdbextError, if_unreadable
 from gdbext.inferior.cache import read_u64
 from gdbext.inferior.protocol import Memory
 from gdbext.layout.table import Layouts
+from gdbext.model.standard_library import TAKES_FOR_CALLERS, module_of
 
 #: Number of innermost frames that are read, and of those in which a lock's word is searched for.
 DEPTH = 8
 _SEARCHED = 2
 #: Largest number of attributes of a frame's variables that are read.
 _MAX_ATTRIBUTES = 256
-#: Modules of the standard library that take locks for their callers.
-_ON_BEHALF = ("/threading.py", "/queue.py", "/concurrent/futures/_base.py", "/multiprocessing/pool.py",
-              "/multiprocessing/synchronize.py", "/multiprocessing/queues.py",
-              "<frozen importlib._bootstrap>")
 _STANDARD_FILES = ("stdin", "stdout", "stderr", "__stdin__", "__stdout__", "__stderr__")
 
 
@@ -181,7 +178,7 @@ class WaitedLocks:
 
     def _whole(self, base: PyLock, index: int, stack: Sequence[RawFrame]) -> tuple[PyLock, int, list[int]]:
         lock, path = base, [base.address, *([base.guard] if base.guard else [])]
-        while index < len(stack) and stack[index].frame.file.endswith(_ON_BEHALF):
+        while index < len(stack) and module_of(stack[index].frame.file) in TAKES_FOR_CALLERS:
             try:
                 me = self._frames.variable(stack[index], "self")
                 if me and me not in path:

@@ -19,6 +19,7 @@ from gdbext.locks.python_reader import Reader
 from gdbext.locks.seen import SeenLock, held_by
 from gdbext.model import DERIVED, INFERRED, RESULT_PENDING
 from gdbext.model.reasons import because, joined
+from gdbext.model.standard_library import role_of
 from gdbext.record import record
 from gdbext.waits.context import Context
 
@@ -84,7 +85,7 @@ class Results:
         """Whether a thread waits for a result, or for calls to send to the workers of a pool."""
         lock = self._waited.get(number)
         return lock is not None and (lock.state == RESULT_PENDING or any(
-            raw.frame.function == "_feed" and raw.frame.file.endswith("/multiprocessing/queues.py")
+            role_of(raw.frame) == "sends-items"
             for _, stack in self._context.python_locks.stacks(number) for raw in stack))
 
     @cached_property
@@ -142,5 +143,5 @@ class Results:
         """The frames of functions of the pools, with the numbers of their threads."""
         return [(seen.number, reader, raw) for seen in self._context.threads
                 for reader, stack in self._context.python_locks.stacks(seen.number)
-                for raw in stack if raw.frame.file.endswith("/concurrent/futures/thread.py")]
+                for raw in stack if role_of(raw.frame) in ("runs-call", "thread-worker")]
 

@@ -5,13 +5,13 @@ Source: CPython 3.13 Modules/_multiprocessing/semaphore.c.
 
 from __future__ import annotations
 
-import re
 import struct
 import time
 
 from gdbext.inferior.proc.sample import Sample
 from gdbext.inferior.proc.shared_memory import Word
 from gdbext.model import PyFrame, Report
+from gdbext.model.standard_library import role_of
 
 #: How long the memory of all processes may be searched, in seconds, and how much of one process, in bytes.
 _SECONDS, _MOST_SEARCHED = 1.5, 512 << 20
@@ -19,8 +19,6 @@ _PIECE = 4 << 20
 # SemLockObject from `handle` on: sem_t *, unsigned long last_tid, int count, maxvalue, kind
 _SEM_LOCK = struct.Struct("<QQiii")
 _MOST_COUNT = 1 << 20
-#: The file of the standard library with the outermost function of a process of `multiprocessing`.
-_PROCESS = re.compile(r"(?:^|/)multiprocessing/process\.py$")
 
 
 def has_own_counts(report: Report | None, is_forked: bool) -> bool:
@@ -29,7 +27,7 @@ def has_own_counts(report: Report | None, is_forked: bool) -> bool:
     `multiprocessing` sets them to 0 in its processes before it calls a function of the program.
     """
     return not is_forked or any(
-        isinstance(frame, PyFrame) and frame.function == "_bootstrap" and _PROCESS.search(frame.file)
+        isinstance(frame, PyFrame) and role_of(frame) == "starts-process"
         for thread in (report.threads if report is not None else ()) for frame in thread.stack)
 
 

@@ -16,6 +16,7 @@ from gdbext.cpython.frames import FrameReader, RawFrame
 from gdbext.cpython.objects import Objects
 from gdbext.errors import GdbextError
 from gdbext.model import Frame, NativeFrame, Part, PyFrame
+from gdbext.model.standard_library import role_of
 from gdbext.record import record
 from gdbext.runtimes.names import cython_name, rust_name, without_hashes, without_parameters
 from gdbext.stacks.merge import Item
@@ -253,8 +254,7 @@ def _ufunc(run: Run) -> str | None:
 
 def is_import(frame: Frame) -> bool:
     """Whether a frame is the one of the import system that knows the name of the module."""
-    return (isinstance(frame, PyFrame) and frame.function == "_find_and_load"
-            and _compiled(_IMPORT_FILES).search(frame.file) is not None)
+    return isinstance(frame, PyFrame) and role_of(frame) == "imports"
 
 
 def _import(run: Run) -> str:

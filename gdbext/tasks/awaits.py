@@ -7,7 +7,6 @@ A task records the future that it waits for. What that future is for is known fr
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -18,10 +17,10 @@ from gdbext.cpython.with_blocks import WithBlocks
 from gdbext.errors import CorruptStructure, GdbextError
 from gdbext.model import Awaited
 from gdbext.model.reasons import Reason, because_of
+from gdbext.model.standard_library import is_in, module_of, role_of
 from gdbext.record import record
 from gdbext.remembered import remembered
 
-_LIBRARY = re.compile(r"(?:^|/)asyncio/(\w+)\.py$")
 #: Classes of asyncio whose methods wait for the object itself.
 _CLASSES = ("Lock", "Event", "Condition", "Semaphore", "BoundedSemaphore", "Barrier", "Queue", "PriorityQueue",
             "LifoQueue", "StreamReader", "StreamWriter", "Process", "Server", "TaskGroup")
@@ -148,10 +147,9 @@ class Awaits:
         """The function of asyncio that awaits the future of a task, or None if the program's own code does."""
         found: _Site | None = None
         for raw in reversed(seen.frames):
-            library = _LIBRARY.search(raw.frame.file)
-            if library is None:
+            if not is_in(raw.frame, "asyncio"):
                 break
-            made = self._site_of(raw, library[1], waiter)
+            made = self._site_of(raw, waiter)
             if made is None:
                 continue
             # Queue.join waits for an event of its own, a barrier for a condition; Condition.wait takes its lock again
@@ -159,18 +157,18 @@ class Awaits:
                 found = made
         return found
 
-    def _site_of(self, raw: RawFrame, file: str, waiter: int) -> _Site | None:
-        function = raw.frame.function
-        if file == "tasks":
-            if function == "sleep":
+    def _site_of(self, raw: RawFrame, waiter: int) -> _Site | None:
+        if is_in(raw.frame, "asyncio.tasks"):
+            role = role_of(raw.frame)
+            if role == "sleeps":
                 return _Site("asyncio.sleep")
-            if function in ("wait_for", "_cancel_and_wait"):
+            if role in ("waits-for-one-future", "cancels-and-waits"):
                 future = self._variable(raw, "fut")
                 # up to 3.11 a timeout makes it wait for a future of its own
-                timed = function == "wait_for" and future is not None and future != waiter
+                timed = role == "waits-for-one-future" and future is not None and future != waiter
                 if future is not None and self._is_future(future):
                     return _Site("asyncio.wait_for", futures=(future,), timed=timed)
-            if function == "_wait":
+            if role == "waits-for-futures":
                 futures = self._variable(raw, "fs")
                 if futures is not None and self._objects.type_name(futures) in ("set", "frozenset"):
                     return _Site("asyncio.wait", futures=tuple(self._objects.set_items(futures)))
@@ -210,14 +208,14 @@ class Awaits:
         if self._shielded is None:
             self._shielded = {}
             for address in self._seen:
-                for name, value in self._captured(address, "tasks"):
+                for name, value in self._captured(address, "asyncio.tasks"):
                     if name == "outer":
                         self._shielded.setdefault(value, []).append(address)
         return self._shielded
 
     def _chained(self, future: int) -> int | None:
         """The future of `concurrent.futures` that a future of asyncio follows, or None."""
-        return next((value for name, value in self._captured(future, "futures")
+        return next((value for name, value in self._captured(future, "asyncio.futures")
                      if name == "source" and not self._is_asyncio_future(value)), None)
 
     def _is_asyncio_future(self, address: int) -> bool:
@@ -225,20 +223,19 @@ class Awaits:
             return True
         return self._objects.attribute(address, "_loop") is not None
 
-    def _captured(self, future: int, file: str) -> Iterator[tuple[str, int]]:
-        """Free variables of the callbacks of a future that a file of asyncio defines."""
+    def _captured(self, future: int, module: str) -> Iterator[tuple[str, int]]:
+        """Free variables of the callbacks of a future that a module of asyncio defines."""
         try:
             for callback in self._reader.callbacks(future):
                 if self._objects.type_name(callback) == "function":
                     source, variables = self._reader.free_variables(callback)
-                    library = _LIBRARY.search(source)
-                    if library is not None and library[1] == file:
+                    if module_of(source) == module:
                         yield from variables.items()
         except GdbextError as error:
             self._cannot_read(future, because_of(error, "callbacks"))
 
     def _name(self, seen: Seen, address: int) -> str | None:
-        own = (raw for raw in reversed(seen.frames) if _LIBRARY.search(raw.frame.file) is None)
+        own = (raw for raw in reversed(seen.frames) if not is_in(raw.frame, "asyncio"))
         for raw in itertools.islice(own, _NAMING_FRAMES):
             key = (raw.code, address)
             if key not in self._names:

@@ -26,6 +26,7 @@ from gdbext.locks.python_reader import Reader
 from gdbext.locks.seen import SeenLock
 from gdbext.model import DERIVED, INFERRED, RECORDED, Evidence, Greenlet, GreenletWait, ProblemKind, PyFrame
 from gdbext.model.reasons import Reason, because, because_of
+from gdbext.model.standard_library import module_of, role_of
 from gdbext.threads.python_side import Python
 from gdbext.waits.context import Context
 
@@ -33,10 +34,7 @@ READY: Final = "ready"
 
 #: Files whose functions wait on behalf of the program.
 _LIBRARY = re.compile(r"(?:^|/)(?:gevent|eventlet)/[\w/]+\.py$")
-_PATCHED = re.compile(r"(?:^|/)(threading|queue)\.py$")
-#: Methods of `threading.Thread`: those that wait for its end, and those that run it.
-_JOINING = ("join", "_wait_for_tstate_lock")
-_RUNNING = ("run", "_bootstrap_inner", "_bootstrap")
+_PATCHED = frozenset(("threading", "queue"))
 #: How many greenlets that wait for an object are searched for a name of it.
 _MAX_NAMING = 4
 
@@ -191,13 +189,13 @@ class _Interpreter:
         for raw in self._frames(greenlet):
             if _LIBRARY.search(raw.frame.file):
                 continue
-            if _PATCHED.search(raw.frame.file) is None:
+            if module_of(raw.frame.file) not in _PATCHED:
                 break
             owner = self._variable(raw, "self")
             kind = self._objects.type_name(owner) if owner else ""
             sleeps = raw.frame.function == "wait" and self._variable(raw, "waiter") == semaphore
-            joins = kind == "Thread" and raw.frame.function in _JOINING
-            if sleeps or joins or (owner and waited is not None and raw.frame.function not in _RUNNING):
+            joins = kind == "Thread" and role_of(raw.frame) == "joins-thread"
+            if sleeps or joins or (owner and waited is not None and role_of(raw.frame) != "runs-thread"):
                 waited = raw
             elif kind == "_RLock":
                 lock = self._reader.locks.decode(owner)
@@ -213,9 +211,9 @@ class _Interpreter:
         owner = self._variable(waited, "self") if waited is not None else 0
         if waited is None or not owner:
             return self._green.objects.class_name(address), address, ()
-        module = _PATCHED.search(waited.frame.file)
+        module = module_of(waited.frame.file)
         kind = self._objects.type_name(owner)
-        name = f"{module[1]}.{kind}" if module and "." not in kind else kind
+        name = f"{module}.{kind}" if module and "." not in kind else kind
         if kind != "Thread":
             return name, owner, ()
         # after monkey-patching the ident of a thread is the address of its greenlet

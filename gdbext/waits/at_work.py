@@ -8,23 +8,17 @@ loops of a library, such as those of a pool's worker or of a server, do not coun
 from __future__ import annotations
 
 import itertools
-import re
 
 from gdbext.cpython.loops import is_repeated
 from gdbext.locks.seen import SeenWait
 from gdbext.model import PyFrame
 from gdbext.model.frames import library_of
+from gdbext.model.standard_library import role_of
 from gdbext.threads.threads import SeenThread
 from gdbext.waits.context import Context
 
 #: In how many of the program's functions a loop is looked for.
 _MOST_FRAMES = 100
-#: The file of the standard library with the first function of a process.
-_PROCESS = re.compile(r"(?:^|/)multiprocessing/process\.py$")
-
-
-def _is_start_of_process(frame: PyFrame) -> bool:
-    return frame.function == "_bootstrap" and _PROCESS.search(frame.file) is not None
 
 
 def find_work(seen: SeenThread, wait: SeenWait, context: Context) -> PyFrame | None:
@@ -39,7 +33,7 @@ def find_work(seen: SeenThread, wait: SeenWait, context: Context) -> PyFrame | N
     found = None
     for reader, stack in context.python_locks.stacks(seen.number):
         # a process that multiprocessing has forked still has the stack of its parent
-        inside = itertools.takewhile(lambda raw: not _is_start_of_process(raw.frame), stack)
+        inside = itertools.takewhile(lambda raw: role_of(raw.frame) != "starts-process", stack)
         frames = list(itertools.dropwhile(lambda raw: library_of(raw.frame) is not None, inside))
         own = [raw for raw in frames if library_of(raw.frame) is None]
         if len(own) > _MOST_FRAMES:

@@ -37,7 +37,7 @@ EXCEPTIONS = {
     "model/crash_reasons.py": {"rust"},
     "narrate/crash_reasons.py": {"rust"},
     # a verdict is a function of the report alone, and these waits count as work
-    "verdict/judge.py": {"cuda", "gpu"},
+    "verdict/scene.py": {"cuda", "gpu"},
 }
 
 

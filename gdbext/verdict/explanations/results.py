@@ -1,0 +1,86 @@
+"""Explanations by what threads of this process have to do: results, calls of pools, items of queues, events."""
+
+from __future__ import annotations
+
+from gdbext.model import RESULT_PENDING, RESULT_STATES, PyFrame, Thread
+from gdbext.model.kinds import kind_of
+from gdbext.model.standard_library import role_of
+from gdbext.model.verdict import Verdict, VerdictKind
+from gdbext.verdict.scene import Scene, continues
+
+
+def pool(scene: Scene) -> Verdict | None:
+    """All workers of the pools of threads wait for results, no thread is known to make one, and none runs."""
+    workers = [thread for thread in scene.report.threads if any(
+        isinstance(frame, PyFrame) and role_of(frame) == "thread-worker" for frame in thread.stack)]
+    if not workers or scene.running or not all(
+            scene.waits_for_result(worker) and not scene.holders(worker) for worker in workers):
+        return None
+    others = [thread.number for thread in scene.report.threads
+              if thread not in workers and scene.waits_for_result(thread)]
+    return Verdict("pool", tuple(worker.number for worker in workers), tuple(others))
+
+
+def result(scene: Scene) -> Verdict | None:
+    """Threads wait for room in a queue, for the end of its tasks, or for a result, and no thread runs."""
+    if scene.running:
+        return None
+    goes_on = any(map(continues, scene.report.threads))
+    waiting = [(thread, lock) for thread in scene.report.threads
+               if thread.waits is not None and not thread.waits.timed
+               and (lock := scene.lock(thread)) is not None and lock.state in RESULT_STATES
+               # where threads go on after a time, work that is done meanwhile ends such waits again and again
+               and (thread.since is None or scene.has_waited(thread) or not goes_on)]
+    if not waiting:
+        return None
+    waiter, first = waiting[0]
+    end = _end_of_results(scene, waiter)
+    if end is not None:
+        return Verdict("blocked-behind", (end,), tuple(scene.behind(end)))
+    kind: VerdictKind = "blocked-behind" if first.state == RESULT_PENDING else "queue"
+    return Verdict(kind, tuple(thread.number for thread, lock in waiting if lock.state == first.state))
+
+
+def _end_of_results(scene: Scene, waiter: Thread) -> int | None:
+    """The last of the threads each of which makes the result that the one before waits for; None if there is none."""
+    passed = [waiter.number]
+    while scene.waits_for_result(scene.threads[passed[-1]]):
+        holders = scene.holders(scene.threads[passed[-1]])
+        if len(holders) != 1 or holders[0] in passed or holders[0] not in scene.threads:
+            break
+        passed += holders
+    return passed[-1] if len(passed) > 1 else None
+
+
+def left_waiting(scene: Scene) -> Verdict | None:
+    """Threads wait in the middle of work for what a thread of the process has to do, and none is on the way to it.
+
+    Those that go on after a time have run since, and have not done it.
+    """
+    if scene.running or any(_is_elsewhere(scene, thread) for thread in scene.report.threads):
+        return None
+    waiting = [thread for thread in scene.report.threads if _is_left(scene, thread)]
+    if not waiting:
+        return None
+    numbers = tuple(thread.number for thread in waiting)
+    behind = dict.fromkeys(other for number in numbers for other in scene.behind(number) if other not in numbers)
+    return Verdict("blocked-behind", numbers, tuple(behind))
+
+
+def _is_left(scene: Scene, thread: Thread) -> bool:
+    """Whether a thread waits in the middle of work for any thread of the process to do something."""
+    lock = scene.lock(thread)
+    if (lock is None or thread.waits is None or thread.waits.timed or thread.at_work is None or lock.holders
+            or not kind_of(lock.kind).own_threads_only or lock.shared or lock.orphan):
+        return False
+    kind = kind_of(lock.kind)
+    if thread.number == scene.first and (kind.may_end_program or kind.ends_thread):
+        return False
+    return scene.has_waited(thread) and not any(
+        continues(other) and (other.since is None or thread.since is None or other.since >= thread.since)
+        for other in scene.report.threads if scene.report.target.kind == "live")
+
+
+def _is_elsewhere(scene: Scene, thread: Thread) -> bool:
+    """Whether a thread waits for the world outside in the middle of work, and may do something afterwards."""
+    return thread.at_work is not None and scene.waits_outside(thread) and not scene.is_served(thread)

@@ -1,0 +1,183 @@
+"""What explanations need of a report: who waits for whom, what goes on, and what waits outside."""
+
+from __future__ import annotations
+
+import functools
+
+from gdbext.model import RESULT_PENDING, Lock, PyFrame, Report, Thread
+from gdbext.model.frames import library_of
+from gdbext.model.kinds import GIL, kind_of
+from gdbext.model.reasons import find_reasons, parts
+from gdbext.model.standard_library import role_of
+from gdbext.verdict.ended_by import FOR_A_TIME, FOR_CHILDREN, LONG
+
+#: Other waits of a thread that only an event outside of the process ends.
+_OUTSIDE = frozenset((
+    "waits-for-aio", "waits-for-message", "waits-for-room", "waits-for-semaphores", "opens", "wrote-a-part"))
+#: Waits for a file system, which have no timeout.
+_FILE_SYSTEM = frozenset(("waits-for-file-system", "opens"))
+#: A wait for a database, which is described only once it has lasted.
+_DATABASE = "waits-for-database"
+#: Waits for the GPU, also of a thread that runs in a loop meanwhile.
+_ON_GPU = frozenset(("waits-for-gpu", "waits-in-cuda"))
+#: System calls with which event loops and servers wait for work.
+_SERVING = frozenset(("epoll_wait", "epoll_pwait", "epoll_pwait2", "accept", "accept4", "io_uring_enter"))
+#: How long a thread waits at least until what others do counts as not enough, in seconds.
+_A_WHILE = 1.0
+
+
+class Scene:
+    """A report with what several explanations need."""
+
+    def __init__(self, report: Report) -> None:
+        self.report = report
+        self.threads = {thread.number: thread for thread in report.threads}
+        self.locks = {lock.id: lock for lock in report.locks}
+        self.first = min(self.threads, default=0)
+        self.running = [thread.number for thread in report.threads if thread.status == "running"]
+        self.offloaded = [thread.number for thread in report.threads
+                       if thread.blocked_on is not None and thread.blocked_on.code in _ON_GPU]
+
+    def lock(self, thread: Thread) -> Lock | None:
+        """The lock inside of the process that a thread waits for."""
+        lock = self.locks.get(thread.waits.lock) if thread.waits is not None else None
+        return None if lock is None or lock.is_outside else lock
+
+    def holders(self, thread: Thread) -> list[int]:
+        """The other threads that hold the lock that a thread waits for; none if the wait has a timeout."""
+        lock = self.lock(thread)
+        if lock is None or thread.waits is None or thread.waits.timed:
+            return []
+        return [holder.thread for holder in lock.holders if holder.thread != thread.number]
+
+    @functools.cached_property
+    def waiting(self) -> dict[int, list[int]]:
+        """The threads that wait for a lock of a thread, by its number."""
+        waiting: dict[int, list[int]] = {}
+        for thread in self.threads.values():
+            for holder in self.holders(thread):
+                waiting.setdefault(holder, []).append(thread.number)
+        return waiting
+
+    @functools.cached_property
+    def wanting(self) -> dict[int, list[int]]:
+        """As `waiting`, without those that wait for the end of the thread or for an event."""
+        return {number: wanted for number, waiters in self.waiting.items() if number in self.threads and (wanted := [
+            waiter for waiter in waiters if (lock := self.lock(self.threads[waiter])) is not None
+            and not self.only_joins(self.threads[waiter]) and not kind_of(lock.kind).is_event])}
+
+    @functools.cached_property
+    def continuing(self) -> set[int]:
+        """The threads that run, continue after a time, or wait only for locks of such threads."""
+        found = {thread.number for thread in self.threads.values() if continues(thread)}
+        left = list(found)
+        while left:
+            for waiter in self.waiting.get(left.pop(), ()):
+                lock = self.lock(self.threads[waiter])
+                needs_all = lock is None or lock.wait_for == "all"
+                if waiter not in found and (not needs_all or found.issuperset(self.holders(self.threads[waiter]))):
+                    found.add(waiter)
+                    left.append(waiter)
+        return found
+
+    def behind(self, number: int) -> list[int]:
+        """The threads that wait for a thread, directly or behind others."""
+        found: dict[int, None] = {}
+        left = [number]
+        while left:
+            for waiter in self.waiting.get(left.pop(), ()):
+                if waiter not in found and waiter != number:
+                    found[waiter] = None
+                    left.append(waiter)
+        return sorted(found)
+
+    def is_served(self, thread: Thread) -> bool:
+        """Whether a thread waits for work: as a server does, for its standard input, or for a signal."""
+        lock = self.locks.get(thread.waits.lock) if thread.waits is not None else None
+        reads_input = lock is not None and kind_of(lock.kind).outside and lock.address == 0
+        return reads_input or thread.syscall in _SERVING or takes_work(thread) or (
+            thread.blocked_on is not None and thread.blocked_on.code == "waits-for-signal")
+
+    def waits_outside(self, thread: Thread) -> bool:
+        """Whether only something outside of the process ends the wait of a thread, which has no timeout."""
+        if thread.waits is not None:
+            lock = self.locks.get(thread.waits.lock)
+            if lock is None or not lock.is_outside or thread.waits.timed:
+                return False
+            return not _ends_here(lock) or not any(
+                continues(other) for other in self.threads.values() if other is not thread)
+        if thread.blocked_on is not None:
+            return thread.blocked_on.code in FOR_CHILDREN | _OUTSIDE | _ON_GPU or self.is_in_file_system(thread)
+        return False
+
+    def only_joins(self, thread: Thread) -> bool:
+        """Whether a thread waits for the end of another, and not because its event loop is to end, too."""
+        lock = self.lock(thread)
+        return lock is not None and kind_of(lock.kind).ends_thread and not any(
+            isinstance(frame, PyFrame) and role_of(frame) == "waits-for-calls"
+            for frame in thread.stack)
+
+    def waits_for_event(self, thread: Thread) -> bool:
+        """Whether a thread waits for an event, without a timeout."""
+        lock = self.lock(thread)
+        return lock is not None and thread.waits is not None and not thread.waits.timed and lock.is_event
+
+    def waits_for_children(self, thread: Thread) -> bool:
+        """Whether a thread waits for a child process: in a system call, or for a descriptor that a child has too."""
+        if thread.blocked_on is not None and thread.blocked_on.code in FOR_CHILDREN:
+            return True
+        lock = self.locks.get(thread.waits.lock) if thread.waits is not None and not thread.waits.timed else None
+        return lock is not None and lock.is_outside and any(
+            name == "generation" and generation for process in find_reasons(lock.why, "process")
+            for name, generation in process.arguments)
+
+    def waits_for_result(self, thread: Thread) -> bool:
+        """Whether a thread waits for a result, without a timeout."""
+        lock = self.lock(thread)
+        return (lock is not None and lock.state == RESULT_PENDING
+                and thread.waits is not None and not thread.waits.timed)
+
+    def has_waited(self, thread: Thread) -> bool:
+        """Whether a thread has waited for a while: not known in a core, but nobody writes one of what goes on."""
+        return self.report.target.kind == "core" or thread.since is not None and thread.since >= _A_WHILE
+
+    def is_in_file_system(self, thread: Thread) -> bool:
+        """Whether a thread waits for a file system or a database, which answer at once as a rule."""
+        code = thread.blocked_on.code if thread.blocked_on is not None else None
+        return code == _DATABASE or code in _FILE_SYSTEM and self.has_waited(thread)
+
+    def is_requesting(self, thread: Thread) -> bool:
+        """Whether a thread only waits for its turn to run Python."""
+        lock = self.lock(thread)
+        return lock is not None and lock.kind == GIL
+
+
+def takes_work(thread: Thread) -> bool:
+    """Whether a thread is the worker of a pool of processes and waits for its next call: not inside of one."""
+    for frame in thread.stack:
+        if isinstance(frame, PyFrame):
+            if role_of(frame) in ("process-worker", "worker"):
+                return True
+            if library_of(frame) is None:
+                return False
+    return False
+
+
+def time_left(thread: Thread) -> float | None:
+    """How long the wait of a thread can still last, in seconds; None if it has no timeout, or that is not known."""
+    return next((ender.seconds for ender in thread.ended_by if ender.what == "time"), None)
+
+
+def continues(thread: Thread) -> bool:
+    """Whether a thread runs, or continues after a time."""
+    left = time_left(thread)
+    if left is not None and left >= LONG:
+        return False
+    if thread.waits is not None:
+        return thread.waits.timed
+    return thread.status == "running" or thread.blocked_on is not None and thread.blocked_on.code in FOR_A_TIME
+
+
+def _ends_here(lock: Lock) -> bool:
+    """Whether only this process has the other end of a pipe or socket."""
+    return any(why.code == "other-end-here" for why in parts(lock.why))
