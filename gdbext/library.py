@@ -18,6 +18,20 @@ Wording = Union[str, Callable[..., str]]
 #: How many items of a list are named.
 MANY = 4
 
+#: What a lock is.
+Behaviour = Literal[
+    "lock",        # one thread holds it
+    "rwlock",      # likewise, or several readers do
+    "file-lock",   # likewise; it is outside of the process unless only this process holds it
+    "event",       # any thread may end the wait; if holders are known, any of them
+    "work",        # likewise; if holders are known, all of them have to finish
+    "barrier",     # its holders are the threads that have not arrived yet
+    "team",        # likewise, and a team without work waits there for the next
+    "thread-end",  # the holder is that thread
+    "pause",       # of all threads of an interpreter
+    "outside",     # not a lock but something outside of the process
+]
+
 
 @record
 class Kind:
@@ -35,46 +49,43 @@ class Kind:
     held: str | None = None
     #: the verb between a holder and the lock
     holds: str = "holds"
-    #: whether a waiter needs ``all`` holders to release it or ``any`` one of them
-    wait_for: Literal["all", "any"] = "all"
+    #: what it is, which says how a wait for it ends
+    behaviour: Behaviour = "lock"
     #: whether the lock itself names its owner
     records_owner: bool = False
     #: why nobody is known to hold it, for kinds that have no owner
     no_owner: str | None = None
-    #: whether it may be held by several readers
-    has_readers: bool = False
-    #: whether its holders are the threads that have not arrived yet
-    gathers: bool = False
-    #: whether a waiter waits until any other thread wakes it, unless a thread holds it
-    is_event: bool = False
-    #: whether the first thread of a program may wait for it only to end the program
-    may_end_program: bool = False
-    #: whether programs also use it to wait for a signal: a Python signal handler runs in the first thread
-    may_await_signal: bool = False
-    #: whether a signal handler of C may release it
-    handler_may_release: bool = False
-    #: whether only threads of the process release it, unless it is shared with other processes
-    own_threads_only: bool = False
+    #: who may release it, unless it is shared with other processes: threads of this process, these and signal handlers
+    #: of C, these and signal handlers of Python, which run in the first thread; or others, if that is not certain
+    released_by: Literal["own-threads", "signal-handlers", "python-handlers", "others"] = "own-threads"
     #: whether nobody holds it for the moment in which it goes from one thread to the next
     passed_on: bool = False
-    #: whether its waiters wake up regularly to ask for it
-    waiters_wake: bool = False
-    #: whether its waiters run while they wait
-    spins: bool = False
-    #: whether it is not a lock but something outside of the process
-    outside: bool = False
-    #: whether it is outside of the process unless only this process holds it
-    may_be_outside: bool = False
-    #: whether its name is shown in place of its address
-    by_name: bool = False
-    #: whether it is the end of a thread: the holder is that thread
-    ends_thread: bool = False
-    #: whether it is about the pause of all threads of an interpreter
-    stops_world: bool = False
-    #: its structure in the C library
-    structure: str | None = None
-    #: bytes from its futex word to the TID of the owner
+    #: whether its waiters sleep, wake up regularly to ask for it, or run
+    waiters: Literal["sleep", "wake", "spin"] = "sleep"
+    #: whether the first thread of a program may wait for it only to end the program
+    may_end_program: bool = False
+    #: bytes from its futex word to the TID of the owner, of a lock that processes may share
     owner_offset: int | None = None
+
+    @property
+    def is_event(self) -> bool:
+        """Whether a waiter waits until any other thread wakes it, unless a thread holds it."""
+        return self.behaviour in ("event", "work", "team")
+
+    @property
+    def gathers(self) -> bool:
+        """Whether its holders are the threads that have not arrived yet."""
+        return self.behaviour in ("barrier", "team")
+
+    @property
+    def wait_for(self) -> Literal["all", "any"]:
+        """Whether a waiter needs ``all`` holders to release it or ``any`` one of them."""
+        return "any" if self.behaviour in ("event", "outside") else "all"
+
+    @property
+    def own_threads_only(self) -> bool:
+        """Whether only threads of the process and signal handlers release it, unless it is shared."""
+        return self.released_by != "others" and self.behaviour != "outside"
 
 
 @record

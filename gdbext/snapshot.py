@@ -361,7 +361,7 @@ class Snapshot:
         syscall = None
         if seen.unavailable is None and (wait is None or wait.is_known):
             # between two timed waits for the GIL a thread is blocked too
-            sleeps = lock is not None and not kind_of(lock.kind).spins
+            sleeps = lock is not None and kind_of(lock.kind).waiters != "spin"
             status = "blocked" if sleeps or (call and call.blocked) else "running"
         if call is not None and status != "running":
             syscall = call.name or (wait.syscall if wait is not None and wait.text is not None else

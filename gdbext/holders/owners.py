@@ -134,7 +134,7 @@ def _name(lock: SeenLock, waiters: Collection[int], context: HolderContext) -> s
             functions = sites.site(context.waits.threads[next(iter(waiters))].native(code)).functions
             symbol = f"{functions[-1]}()" if functions else None
         return f"{without_hashes(symbol)} in {module.name}" if symbol else f"in {module.name}"
-    if kind_of(lock.kind).ends_thread:
+    if kind_of(lock.kind).behaviour == "thread-end":
         return None
     for waiter in waiters:
         native = context.waits.threads[waiter].native(code)

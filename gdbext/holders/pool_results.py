@@ -120,7 +120,7 @@ class PoolResults:
     def _waits_for_lock(self, number: int) -> bool:
         """Whether the thread that takes results waits for something other than a result."""
         lock = self._waited.get(number)
-        return lock is not None and not kind_of(lock.kind).outside and lock.state != "queue is empty"
+        return lock is not None and kind_of(lock.kind).behaviour != "outside" and lock.state != "queue is empty"
 
     @cached_property
     def _processes(self) -> Sequence[ProcessPool]:

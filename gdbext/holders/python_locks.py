@@ -45,10 +45,10 @@ def python_owner(found: SeenLock, waiters: Collection[int], context: HolderConte
     if number is not None:
         taken = context.frames.taken_by(number).get(lock.address)
         # a thread handle records the ident of a thread that has not ended
-        if not kind.ends_thread and taken is None:
+        if kind.behaviour != "thread-end" and taken is None:
             suspended = context.suspended.certain(number, found)
             taken = suspended.taken if suspended is not None else None
-        if not kind.ends_thread and taken is None and not context.frames.refers(number, found):
+        if kind.behaviour != "thread-end" and taken is None and not context.frames.refers(number, found):
             if not context.frames.is_searchable(number) or context.finder.is_in_code_of(number, lock):
                 why = because("owner-ident-compiled", thread=number)
                 return replace(found, holders=held_by((number,), INFERRED, why))

@@ -152,7 +152,7 @@ def merge(ways: Sequence[SeenLock]) -> SeenLock:
     first = ways[0]
     if len(ways) == 1:
         return first
-    if kind_of(first.kind).outside:
+    if kind_of(first.kind).behaviour == "outside":
         whys = tuple(dict.fromkeys(lock.why for lock in ways if lock.why is not None))[:_MOST_REASONS]
         return replace(first, state=" or ".join(dict.fromkeys(lock.state for lock in ways)),
                        why=joined(whys))

@@ -248,7 +248,7 @@ class Lock:
     def is_outside(self) -> bool:
         """Whether it is not a lock of the process: a descriptor, or a file lock that another process may hold."""
         kind = kind_of(self.kind)
-        return kind.outside or kind.may_be_outside and self.shared
+        return kind.behaviour == "outside" or kind.behaviour == "file-lock" and self.shared
 
 
 @record

@@ -13,7 +13,7 @@ NONE_CHOSEN = "No thread waits for such a lock."
 
 def wait_mode(kind: str, mode: str) -> str:
     """The end of "waits" for a lock with readers and writers."""
-    return " to read" if mode == SHARED else " to write" if kind_of(kind).has_readers else ""
+    return " to read" if mode == SHARED else " to write" if kind_of(kind).behaviour == "rwlock" else ""
 
 
 def _held(lock: Lock) -> str:
@@ -30,7 +30,7 @@ def held_at_arrow(lock: Lock) -> str:
     kind = kind_of(lock.kind)
     if kind.gathers:
         return "not arrived"
-    if kind.stops_world and lock.name == WORLD_TO_STOP:
+    if kind.behaviour == "pause" and lock.name == WORLD_TO_STOP:
         return "not stopped"
     if lock.state == RESULT_PENDING:
         return "made by"
@@ -42,7 +42,7 @@ def held_by(facts: Facts, lock: Lock, why_nobody: bool = True) -> Words:
 
     :param why_nobody: whether the reason why nobody makes a result follows.
     """
-    if kind_of(lock.kind).ends_thread:
+    if kind_of(lock.kind).behaviour == "thread-end":
         return ()
     if lock.holders:
         # how the holders are known is said where these hold the lock
@@ -67,9 +67,9 @@ def holding(facts: Facts, hold: Hold, why: bool = True) -> Words:
     if lock is None:
         return (*lock_of_id(facts, hold.lock), *known)
     kind = kind_of(lock.kind)
-    if kind.ends_thread:
+    if kind.behaviour == "thread-end":
         return ()
-    if kind.stops_world:
+    if kind.behaviour == "pause":
         does = " up: it has not stopped" if lock.name == WORLD_TO_STOP else ": it has requested it"
         return (Marked("lock", (f"{name_of_kind(lock.kind)} {lock.address:#x}",), lock.id), does)
     mode = " for reading" if hold.mode == SHARED and not kind.gathers else ""

@@ -138,12 +138,12 @@ def lock_name(facts: Facts, lock: Lock) -> Words:
 
 def _lock_words(facts: Facts, lock: Lock) -> Words:
     kind = kind_of(lock.kind)
-    if kind.ends_thread:
+    if kind.behaviour == "thread-end":
         owner = lock.holders[0].thread if lock.holders else None
         return ("the end of ", *(thread_name(facts, owner) if owner is not None else (f"thread {lock.address:#x}",)))
     if kind.title is not None:
         return (kind.title if facts.single_gil else f"{kind.title} {lock.id}",)
-    if kind.by_name and lock.name:
+    if kind.behaviour == "file-lock" and lock.name:
         return (f"{name_of_kind(lock.kind)} ", Foreign(lock.name, 300))  # a path: its end identifies the file
     return (f"{name_of_kind(lock.kind, lock.state, lock.shared)} {lock.address:#x}",
             *((" ", *program_name(lock)) if lock.name else ()))

@@ -337,7 +337,8 @@ def _standstill_sentence(facts: Facts) -> Words:
 def _most_telling(facts: Facts, deadlock: Deadlock) -> Words:
     """One wait of a standstill: in the middle of work, or else the first that is not for the end of a thread."""
     waiting = [(thread, lock) for thread in facts.known(deadlock.threads) if thread.waits is not None
-               and (lock := facts.locks.get(thread.waits.lock)) is not None and not kind_of(lock.kind).ends_thread]
+               and (lock := facts.locks.get(thread.waits.lock)) is not None
+               and kind_of(lock.kind).behaviour != "thread-end"]
     if not waiting:
         return ()
     thread, lock = min(waiting, key=lambda each: (each[0].at_work is None, each[0].number))
@@ -694,7 +695,7 @@ def cycle_line(facts: Facts, deadlock: Deadlock) -> Words:
     parts: list[Words] = []
     for link in found[:_MANY_LOCKS]:
         lock = facts.locks.get(link.lock)
-        ends = lock is not None and kind_of(lock.kind).ends_thread
+        ends = lock is not None and kind_of(lock.kind).behaviour == "thread-end"
         name: Words = ("the end",) if ends else short_lock(facts, link.lock)
         end: Words = ()
         if link.holders:

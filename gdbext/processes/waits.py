@@ -241,15 +241,15 @@ class _Waits:
         if lock.holders:
             evidence = weakest([*(holder.evidence for holder in lock.holders), thread.waits.evidence])
             why = next((holder.why for holder in lock.holders if holder.why), thread.waits.why)
-            if kind.ends_thread:
+            if kind.behaviour == "thread-end":
                 awaited = because("end-of-thread", number=lock.holders[0].thread)
             return Wait("lock", awaited, frozenset(Node(pid, holder.thread) for holder in lock.holders),
                         kind.wait_for == "all", evidence, (why,) if why else ())
         if lock.orphan or lock.state == "free" or kind.passed_on or lock.candidates:
             return None
-        if thread.lwp == pid and kind.may_await_signal and lock.state not in RESULT_STATES:
+        if thread.lwp == pid and kind.released_by == "python-handlers" and lock.state not in RESULT_STATES:
             return None  # it may wait for a signal
-        return self._idle(pid, node, awaited, kind.handler_may_release)
+        return self._idle(pid, node, awaited, kind.released_by == "signal-handlers")
 
     def _idle(self, pid: int, node: Node, awaited: Reason, by_signal: bool = True) -> Wait | None:
         """A wait that any other thread of the process may end, and with `by_signal` a handler of a signal."""

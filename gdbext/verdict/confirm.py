@@ -22,7 +22,7 @@ def _key(report: Report, deadlock: Deadlock) -> _Key:
 
 def sleepers(report: Report) -> list[int]:
     """LWPs of the deadlocked threads that do not wake up while they wait."""
-    woken = {lock.id for lock in report.locks if kind_of(lock.kind).waiters_wake}
+    woken = {lock.id for lock in report.locks if kind_of(lock.kind).waiters == "wake"}
     involved = {number for deadlock in report.deadlocks for number in deadlock.threads}
     return [thread.lwp for thread in report.threads
             if thread.number in involved and thread.waits is not None and thread.waits.lock not in woken]

@@ -94,7 +94,7 @@ class Scene:
     def is_served(self, thread: Thread) -> bool:
         """Whether a thread waits for work: as a server does, for its standard input, or for a signal."""
         lock = self.locks.get(thread.waits.lock) if thread.waits is not None else None
-        reads_input = lock is not None and kind_of(lock.kind).outside and lock.address == 0
+        reads_input = lock is not None and kind_of(lock.kind).behaviour == "outside" and lock.address == 0
         return reads_input or thread.syscall in _SERVING or takes_work(thread) or (
             thread.blocked_on is not None and thread.blocked_on.code == "waits-for-signal")
 
@@ -113,7 +113,7 @@ class Scene:
     def only_joins(self, thread: Thread) -> bool:
         """Whether a thread waits for the end of another, and not because its event loop is to end, too."""
         lock = self.lock(thread)
-        return lock is not None and kind_of(lock.kind).ends_thread and not any(
+        return lock is not None and kind_of(lock.kind).behaviour == "thread-end" and not any(
             isinstance(frame, PyFrame) and role_of(frame) == "waits-for-calls"
             for frame in thread.stack)
 

@@ -70,7 +70,7 @@ def find_standstill(threads: Sequence[Thread], locks: Iterable[Lock], first: int
         if thread.waits is None or lock is None or thread.waits.timed or lock.shared or lock.state == "free":
             return None
         kind = kind_of(lock.kind)
-        if kind.outside:
+        if kind.behaviour == "outside":
             # a thread that has a lock which others want is a cause of its own
             is_closed = thread.number in closed or only_this_process_ends(lock)
             if not is_closed or any(hold.lock in wanted for hold in thread.holds):
@@ -80,8 +80,8 @@ def find_standstill(threads: Sequence[Thread], locks: Iterable[Lock], first: int
         if not kind.own_threads_only or kind.passed_on and not lock.holders:
             return None
         # the handler of a signal does not do the work of other threads
-        if (thread.number == first and kind.may_await_signal and lock.state not in RESULT_STATES and not lock.holders
-                and not wants_alone):
+        if (thread.number == first and kind.released_by == "python-handlers" and lock.state not in RESULT_STATES
+                and not lock.holders and not wants_alone):
             return None
         holder = lock.holders[0].thread if lock.holders else None
         edges.append(Edge(thread.number, lock.id, holder, INFERRED))

@@ -94,7 +94,8 @@ class Doubts:
         wait = self._waits.get(self._context.threads.first)
         if not self._context.python.gils or wait is None or wait.lock is None:
             return True
-        if any(each.lock is not None and kind_of(each.lock.kind).handler_may_release for each in self._waits.values()):
+        if any(each.lock is not None and kind_of(each.lock.kind).released_by == "signal-handlers"
+               for each in self._waits.values()):
             return True
         return wait.lock.python is not None and None in handled
 

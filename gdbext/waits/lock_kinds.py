@@ -26,7 +26,7 @@ from gdbext.inferior.protocol import Memory, Module
 from gdbext.layout.table import Layouts
 from gdbext.locks.seen import ALLOCATES, ARRIVING, FREE, INITIALISES, MENTIONS, READERS, RUNS_ONCE, SeenLock, held_by
 from gdbext.model import EXCLUSIVE, Lock, Mode
-from gdbext.model.kinds import LockKind, kind_of
+from gdbext.model.kinds import LockKind
 from gdbext.model.reasons import Reason, because
 from gdbext.record import record
 from gdbext.threads.site import NOWHERE, Site
@@ -333,15 +333,21 @@ def _file_lock(context: Context, lock: int, file: int, descriptor: int) -> SeenL
                 name=f"FILE {file:#x}" + (f", fd {descriptor}" if descriptor >= 0 else ""))
 
 
+#: The structures of the C library's kinds.
+_STRUCTURES: Mapping[LockKind, str] = {
+    "mutex": "pthread_mutex_t", "rwlock": "pthread_rwlock_t", "dynamic-linker": "pthread_mutex_t",
+    "barrier": "pthread_barrier_t", "condvar": "pthread_cond_t", "semaphore": "sem_t"}
+
+
 def size_of_lock(layouts: Layouts | None, kind: str) -> int:
     """Size of a lock, in bytes."""
-    structure = kind_of(kind).structure
+    structure = _STRUCTURES.get(kind)
     return 8 if layouts is None or structure is None else layouts[structure].size
 
 
 def member_of_lock(layouts: Layouts | None, lock: Lock, address: int) -> str | None:
     """The member of a lock that begins at an address."""
-    structure = kind_of(lock.kind).structure
+    structure = _STRUCTURES.get(lock.kind)
     if layouts is not None and structure is not None:
         for name, member in layouts[structure].fields.items():
             if lock.address + member.offset == address:

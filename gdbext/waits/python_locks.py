@@ -82,7 +82,7 @@ class PythonLocks:
         found = _seen_lock(lock)
         # of this wait alone; `merge` has those of all, and thousands of threads may wait for one event
         found = replace(self._found.get(found.id, found), known_by=found.known_by.union(path))
-        if found.name is None and not kind_of(lock.kind).ends_thread:
+        if found.name is None and kind_of(lock.kind).behaviour != "thread-end":
             found = self._guard("names of locks", functools.partial(
                 self._with_name, reader, found, stack[index:], path), found, doubt=False)
         self._searched[found.id] = self._searched.get(found.id, 0) + 1
@@ -187,6 +187,6 @@ class PythonLocks:
 
 def _seen_lock(lock: PyLock) -> SeenLock:
     # a thread in pthread_join waits for the same lock
-    address = lock.address if not kind_of(lock.kind).ends_thread else lock.owner or 0
+    address = lock.address if kind_of(lock.kind).behaviour != "thread-end" else lock.owner or 0
     return SeenLock(lock.kind, address, lock.state, name=lock.name, elsewhere=lock.shared, python=lock, why=lock.why,
                     known_by=frozenset((lock.address,)))

@@ -12,11 +12,11 @@ LIBRARY: Final = Library(
     kinds={
         "absl-mutex": Kind(
             "not recorded, readers are counted: derived where the machine code of a thread proves it, candidates "
-            "otherwise", name="absl::Mutex", has_readers=True, own_threads_only=True,
+            "otherwise", name="absl::Mutex", behaviour="rwlock",
             waited_in="`absl::Mutex::Lock`, `ReaderLock`"),
         "absl-condvar": Kind(
             "none: any thread may signal it, or make the condition of `absl::Mutex::Await` true", name="absl::CondVar",
-            wait_for="any", no_owner="condvar-has-no-owner", is_event=True, own_threads_only=True,
+            no_owner="condvar-has-no-owner", behaviour="event",
             waited_in="`absl::CondVar::Wait`, `absl::Mutex::Await`, `LockWhen`"),
     },
     terms={

@@ -12,7 +12,7 @@ LIBRARY: Final = Library(
     kinds={
         "boost-shared-mutex": Kind(
             "not recorded, readers are counted: derived where the machine code of a thread proves it, candidates "
-            "otherwise", name="boost::shared_mutex", has_readers=True, own_threads_only=True,
+            "otherwise", name="boost::shared_mutex", behaviour="rwlock",
             waited_in="`boost::shared_mutex::lock`, `lock_shared`, `lock_upgrade`"),
     },
     terms={

@@ -13,23 +13,23 @@ LIBRARY: Final = Library(
     kinds={
         "java-monitor": Kind(
             "recorded; derived where the object is in the owner's stack of locks (JDK 21 and later)",
-            name="Java monitor", records_owner=True, own_threads_only=True, waiters_wake=True,
+            name="Java monitor", records_owner=True, waiters="wake",
             waited_in="`synchronized` methods and blocks, `MonitorEnter` of JNI; HotSpot of JDK 11 to 25"),
         "java-condition": Kind(
-            "none: any thread that has the monitor may notify it", name="Object.wait", wait_for="any",
-            no_owner="java-condition-has-no-owner", is_event=True, own_threads_only=True, waited_in="`Object.wait`"),
+            "none: any thread that has the monitor may notify it", name="Object.wait",
+            no_owner="java-condition-has-no-owner", behaviour="event", waited_in="`Object.wait`"),
         "java-lock": Kind(
             "recorded; a candidate if the lock is of a class of the program", name="Java lock",
-            records_owner=True, own_threads_only=True,
+            records_owner=True,
             waited_in="`ReentrantLock`; HotSpot of JDK 11 to 25 with Serial, Parallel or G1 collector, partly with "
                       "ZGC"),
         "java-rwlock": Kind(
             "recorded: the writer, or the first of the readers; further readers are only counted",
-            name="Java read-write lock", records_owner=True, has_readers=True, own_threads_only=True,
+            name="Java read-write lock", records_owner=True, behaviour="rwlock",
             waited_in="`ReentrantReadWriteLock`, likewise"),
         "java-park": Kind(
-            "none: any thread may unpark it", name="LockSupport.park", wait_for="any",
-            no_owner="park-has-no-owner", is_event=True, own_threads_only=True,
+            "none: any thread may unpark it", name="LockSupport.park",
+            no_owner="park-has-no-owner", behaviour="event",
             waited_in="`LockSupport.park`: `Semaphore`, `CountDownLatch`, `Condition.await`, futures, queues"),
     },
     words={

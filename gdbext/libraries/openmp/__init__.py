@@ -12,10 +12,11 @@ LIBRARY: Final = Library(
     kinds={
         "openmp-barrier": Kind(
             "inferred: the members of the team that have not arrived; an idle pool has none", name="OpenMP barrier",
-            gathers=True, is_event=True, waited_in="futex calls of libgomp itself"),
+            behaviour="team", released_by="others", waited_in="futex calls of libgomp itself"),
         "openmp-lock": Kind(
             "derived where the machine code of a thread proves it; inferred: the only thread inside the critical "
             "section, or the thread whose task a nested lock names; candidates otherwise", name="OpenMP lock",
+            released_by="others",
             waited_in="futex calls of libgomp itself"),
     },
     words={

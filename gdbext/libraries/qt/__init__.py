@@ -12,22 +12,21 @@ LIBRARY: Final = Library(
     kinds={
         "qt-mutex": Kind(
             "derived where the machine code of a thread proves it, or inside a `with QMutexLocker` block of it; "
-            "candidates otherwise", name="QMutex",
-            own_threads_only=True, waited_in="`QMutex::lock`, Qt 5 and 6"),
+            "candidates otherwise", name="QMutex", waited_in="`QMutex::lock`, Qt 5 and 6"),
         "qt-recursive-mutex": Kind(
-            "recorded: the ident of the thread", name="QRecursiveMutex", records_owner=True, own_threads_only=True,
+            "recorded: the ident of the thread", name="QRecursiveMutex", records_owner=True,
             waited_in="`QRecursiveMutex::lock`"),
         "qt-rwlock": Kind(
             "recorded if it is recursive; otherwise readers are only counted: derived where the machine code of a "
             "thread proves it, or inside a `with QReadLocker` or `with QWriteLocker` block; candidates otherwise",
-            name="QReadWriteLock", records_owner=True, has_readers=True, own_threads_only=True,
+            name="QReadWriteLock", records_owner=True, behaviour="rwlock",
             waited_in="`QReadWriteLock::lockForRead`, `lockForWrite`, Qt 5 and 6"),
         "qt-semaphore": Kind(
-            "none: any thread may release it", name="QSemaphore", wait_for="any", no_owner="semaphore-has-no-owner",
-            is_event=True, waited_in="`QSemaphore::acquire`"),
+            "none: any thread may release it", name="QSemaphore", no_owner="semaphore-has-no-owner", behaviour="event",
+            released_by="others", waited_in="`QSemaphore::acquire`"),
         "qt-call": Kind(
             "derived: the thread that has the event of the call in its queue; inferred: the thread that handles it",
-            name="blocking queued call", held="to be run by", holds="is to run", own_threads_only=True,
+            name="blocking queued call", held="to be run by", holds="is to run",
             waited_in="`Qt::BlockingQueuedConnection`"),
     },
     words={

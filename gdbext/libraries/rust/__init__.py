@@ -15,35 +15,35 @@ LIBRARY: Final = Library(
     kinds={
         "parking-lot-mutex": Kind(
             "derived where a guard in a frame of a thread proves it, candidates otherwise", name="parking_lot Mutex",
-            own_threads_only=True, waited_in="`parking_lot::Mutex::lock`"),
+            waited_in="`parking_lot::Mutex::lock`"),
         "parking-lot-rwlock": Kind(
             "not recorded, readers are counted: derived where a guard in a frame of a thread proves it, candidates "
-            "otherwise", name="parking_lot RwLock", has_readers=True, own_threads_only=True,
+            "otherwise", name="parking_lot RwLock", behaviour="rwlock",
             waited_in="`parking_lot::RwLock::read`, `write`, `upgradable_read`"),
         "parking-lot-condvar": Kind(
-            "none: any thread may notify it", name="parking_lot Condvar", wait_for="any",
-            no_owner="condvar-has-no-owner", is_event=True, own_threads_only=True,
+            "none: any thread may notify it", name="parking_lot Condvar",
+            no_owner="condvar-has-no-owner", behaviour="event",
             waited_in="`parking_lot::Condvar::wait`"),
         "parking-lot-once": Kind(
-            "not recorded: candidates only", name="parking_lot Once", held="run by", own_threads_only=True,
+            "not recorded: candidates only", name="parking_lot Once", held="run by",
             waited_in="`parking_lot::Once::call_once`"),
         "rust-mutex": Kind(
             "derived where the machine code of a thread proves it, candidates otherwise", name="Rust Mutex",
-            own_threads_only=True, waited_in="`std::sync::Mutex::lock`"),
+            waited_in="`std::sync::Mutex::lock`"),
         "rust-rwlock": Kind(
             "not recorded, readers are counted: derived where the machine code of a thread proves it, candidates "
-            "otherwise", name="Rust RwLock", has_readers=True, own_threads_only=True,
+            "otherwise", name="Rust RwLock", behaviour="rwlock",
             waited_in="`std::sync::RwLock::read`, `write`"),
         "rust-condvar": Kind(
-            "none: any thread may notify it; also channels", name="Rust Condvar", wait_for="any",
-            no_owner="condvar-has-no-owner", is_event=True, own_threads_only=True,
+            "none: any thread may notify it; also channels", name="Rust Condvar",
+            no_owner="condvar-has-no-owner", behaviour="event",
             waited_in="`std::sync::Condvar::wait`, `Barrier::wait`"),
         "rust-once": Kind(
-            "not recorded: candidates only", name="Rust Once", held="run by", own_threads_only=True,
+            "not recorded: candidates only", name="Rust Once", held="run by",
             waited_in="`std::sync::Once::call_once`, `OnceLock`, `LazyLock`"),
         "rust-park": Kind(
-            "none: any thread may unpark it; also channels", name="thread::park", wait_for="any",
-            no_owner="park-has-no-owner", is_event=True, own_threads_only=True,
+            "none: any thread may unpark it; also channels", name="thread::park",
+            no_owner="park-has-no-owner", behaviour="event",
             waited_in="`std::thread::park`, `std::sync::mpsc`"),
     },
     words={

@@ -12,18 +12,17 @@ LIBRARY: Final = Library(
     kinds={
         "tbb-mutex": Kind(
             "derived where the machine code of a thread proves it, candidates otherwise", name="tbb::mutex",
-            own_threads_only=True, waited_in="`tbb::mutex::lock`"),
+            waited_in="`tbb::mutex::lock`"),
         "tbb-rwlock": Kind(
-            "not recorded, readers are counted: candidates only", name="tbb::rw_mutex", has_readers=True,
-            own_threads_only=True, waited_in="`tbb::rw_mutex::lock`, `lock_shared`"),
+            "not recorded, readers are counted: candidates only", name="tbb::rw_mutex", behaviour="rwlock",
+            waited_in="`tbb::rw_mutex::lock`, `lock_shared`"),
         "tbb-tasks": Kind(
             "derived: the threads that run a task of `task_group` or `parallel_for` that the waiting thread waits for",
-            name="TBB tasks", held="to be finished by", holds="has to finish", no_owner="tasks-left",
-            is_event=True, own_threads_only=True,
+            name="TBB tasks", held="to be finished by", holds="has to finish", no_owner="tasks-left", behaviour="work",
             waited_in="`task_group::wait`, `parallel_for` and other waits for tasks of oneTBB"),
         "tbb-wait": Kind(
-            "none: another thread wakes it; a worker without tasks is `idle`", name="event of TBB", wait_for="any",
-            no_owner="tbb-has-no-owner", is_event=True, own_threads_only=True,
+            "none: another thread wakes it; a worker without tasks is `idle`", name="event of TBB",
+            no_owner="tbb-has-no-owner", behaviour="event",
             waited_in="workers of oneTBB, `task_arena::execute`, `concurrent_bounded_queue`"),
     },
     words={

@@ -12,7 +12,7 @@ LIBRARY: Final = Library(
     kinds={
         "allocator-lock": Kind(
             "inferred: the only thread inside the allocator, candidates otherwise", name="lock of tcmalloc",
-            own_threads_only=True, waited_in="`malloc` and `free` of tcmalloc"),
+            waited_in="`malloc` and `free` of tcmalloc"),
     },
     terms={
         "tcmalloc": "tcmalloc",

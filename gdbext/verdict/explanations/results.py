@@ -74,7 +74,7 @@ def _is_left(scene: Scene, thread: Thread) -> bool:
             or not kind_of(lock.kind).own_threads_only or lock.shared or lock.orphan):
         return False
     kind = kind_of(lock.kind)
-    if thread.number == scene.first and (kind.may_end_program or kind.ends_thread):
+    if thread.number == scene.first and (kind.may_end_program or kind.behaviour == "thread-end"):
         return False
     return scene.has_waited(thread) and not any(
         continues(other) and (other.since is None or thread.since is None or other.since >= thread.since)

@@ -66,11 +66,10 @@ def test_rows_do_not_contradict_themselves() -> None:
         assert not (kind.wait_for == "any" and kind.records_owner), name
         assert kind.own_threads_only or not kind.passed_on, name
         assert kind.records_owner or kind.owner_offset is None, name
-        assert not kind.outside or not kind.own_threads_only, name
 
 
 def test_kind_of_an_unknown_word_is_a_plain_lock() -> None:
-    assert kind_of("latch") == Kind()
+    assert kind_of("latch") == Kind(released_by="others")
 
 
 #: Tables with a row for each of some kinds.

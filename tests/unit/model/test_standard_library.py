@@ -34,7 +34,9 @@ def test_function_has_a_role_in_its_own_module_only() -> None:
 
 def test_package_contains_its_modules() -> None:
     found = frame("sleep", "/lib/asyncio/tasks.py")
-    assert is_in(found, "asyncio") and is_in(found, "asyncio.tasks") and not is_in(found, "asyncio.task")
+    assert is_in(found, "asyncio")
+    assert is_in(found, "asyncio.tasks")
+    assert not is_in(found, "asyncio.task")
     assert not is_in(frame("sleep", "/app/tasks.py"), "asyncio")
 
 
