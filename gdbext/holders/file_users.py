@@ -13,7 +13,7 @@ from gdbext.cpython.frames import RawFrame
 from gdbext.errors import GdbextError
 from gdbext.holders.context import HolderContext
 from gdbext.locks.python_reader import Reader
-from gdbext.locks.seen import SeenLock
+from gdbext.locks.seen import SeenLock, may_be_held_by
 from gdbext.model.kinds import DESCRIPTOR, FILE_LOCK, id_of_lock
 from gdbext.model.reasons import because, joined
 
@@ -30,7 +30,7 @@ def using_file(found: SeenLock, waiters: Collection[int], context: HolderContext
     if not users:
         return None
     why = because("descriptor-in-use")
-    return replace(found, candidates=tuple(sorted(users)), why=why if found.why is None else joined((found.why, why)))
+    return replace(found, held=may_be_held_by(users), why=why if found.why is None else joined((found.why, why)))
 
 
 def _frames_with(descriptors: Collection[int], context: HolderContext) -> Iterator[int]:

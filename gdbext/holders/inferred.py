@@ -23,12 +23,15 @@ from gdbext.locks.seen import (
     MENTIONS,
     READERS,
     RUNS_ONCE,
+    Known,
+    NotRecorded,
     SeenLock,
     held_by,
     inferred,
+    may_be_held_by,
     one_inside,
 )
-from gdbext.model import DERIVED, SHARED
+from gdbext.model import DERIVED, SHARED, Holder
 from gdbext.model.kinds import FAST_RLOCK, FUTEX, THREAD_EXIT, id_of_lock, kind_of
 from gdbext.model.reasons import Reason, because, joined, parts
 from gdbext.proofs.known_code import KnownCode
@@ -48,7 +51,7 @@ _MAX_TAKERS = 4
 
 
 class HolderFinder:
-    """Finds holders in the way that a lock's `find_holders` names."""
+    """Finds holders in the way that a lock needs which does not record them."""
 
     def __init__(self, target: Target, code: Code, threads: Threads, sites: Sites, library: Sequence[Module],
                  locks: Iterable[SeenLock], waits: Mapping[int, SeenLock], known_code: KnownCode) -> None:
@@ -61,7 +64,8 @@ class HolderFinder:
         self._waits = waits
         self._known_code = known_code
         self._mentions = Mentions(target, code, threads, [
-            lock.address for lock in locks if lock.find_holders not in (None, INITIALISES)])
+            lock.address for lock in locks
+            if isinstance(lock.held, NotRecorded) and lock.held.way not in (None, INITIALISES)])
         self._sections = Sections(target.memory, code)
         self._ways: dict[str, Callable[[SeenLock, Collection[int]], SeenLock]] = {
             READERS: self._readers, ARRIVING: self._arriving, RUNS_ONCE: self._running_once,
@@ -75,12 +79,13 @@ class HolderFinder:
 
         return ProvenHolders(self._target, self._code, self._library, self._known_code)
 
-    def find(self, lock: SeenLock, waiters: Collection[int]) -> SeenLock:
-        """The lock with its holders or candidates.
+    def find(self, lock: SeenLock, waiters: Collection[int]) -> SeenLock | None:
+        """The lock with its holders or candidates; None if there is no way to find them.
 
         :param waiters: numbers of the threads that wait for it.
         """
-        return self._ways[lock.find_holders or MENTIONS](lock, waiters)
+        way = lock.held.way if isinstance(lock.held, NotRecorded) else None
+        return self._ways[way](lock, waiters) if way is not None else None
 
     def prove(self, lock: SeenLock, waiters: Collection[int]) -> SeenLock | None:
         """The lock with the thread whose machine code proves that it holds it; None if there is no such thread.
@@ -90,11 +95,11 @@ class HolderFinder:
         """
         proofs = self._proofs(lock, waiters)
         if proofs and pairs_of(lock.kind).others_release:
-            return replace(lock, candidates=tuple(sorted(proofs)), why=joined([*parts(lock.why), *_takers(proofs)]))
+            return replace(lock, held=may_be_held_by(proofs), why=joined([*parts(lock.why), *_takers(proofs)]))
         if len(proofs) > 1:
-            return replace(lock, holders=(), candidates=tuple(sorted(proofs)),
+            return replace(lock, held=may_be_held_by(proofs),
                            why=because("several-proven", threads=len(proofs)))
-        return next((replace(lock, holders=held_by((number,), DERIVED, why), candidates=(), why=why)
+        return next((replace(lock, held=held_by((number,), DERIVED, why), why=why)
                      for number, proof in proofs.items() for why in [_proven(proof)]), None)
 
     def call_of(self, seen: SeenThread, index: int) -> FunctionCall | None:
@@ -107,7 +112,7 @@ class HolderFinder:
             return {}
         from gdbext.proofs.rules import Sought
 
-        is_shared = lock.find_holders == READERS
+        is_shared = bool(lock.readers)
         only = self._only_lock(lock, waiters)
         namespaces = (self._proven.namespace_of(lock.kind, self._threads[number].native(self._code))
                       for number in waiters)
@@ -158,24 +163,25 @@ class HolderFinder:
     # -- counted, or with the address on the stack ------------------------------------------------------------
 
     def _mentioning(self, lock: SeenLock, waiters: Collection[int]) -> SeenLock:
-        return replace(lock, candidates=tuple(sorted(self._mentions.threads_with(lock.address) - set(waiters))))
+        return replace(lock, held=may_be_held_by(self._mentions.threads_with(lock.address) - set(waiters)))
 
     def _readers(self, lock: SeenLock, waiters: Collection[int]) -> SeenLock:
         """The threads whose code proves that they hold a read lock; others with the lock's address are candidates.
 
         A thread that waits for the lock may hold it too.
         """
-        count = lock.count
+        count = lock.readers
         mentioning = self._mentions.threads_with(lock.address) - set(waiters)
         proven = {*self._proofs(lock, waiters)}
         if len(proven) > count:
-            return replace(lock, candidates=tuple(sorted(proven | mentioning)),
+            return replace(lock, held=may_be_held_by(proven | mentioning),
                            why=because("too-many-readers", count=count, threads=len(proven)))
         candidates = tuple(sorted(mentioning - proven)) if len(proven) < count else ()
         if proven:
             why = because("proven-readers", count=count, threads=len(proven))
-            return replace(lock, holders=held_by(sorted(proven), DERIVED, why, SHARED), candidates=candidates, why=why)
-        return replace(lock, candidates=candidates,
+            holders = tuple([Holder(number, SHARED, DERIVED, why) for number in sorted(proven)])
+            return replace(lock, held=Known(holders, candidates), why=why)
+        return replace(lock, held=may_be_held_by(candidates),
                        why=because("readers-not-recorded", count=count, candidates=len(candidates)))
 
     def _arriving(self, lock: SeenLock, waiters: Collection[int]) -> SeenLock:
@@ -187,10 +193,11 @@ class HolderFinder:
         ends = {id_of_lock(THREAD_EXIT, self._threads[number].pthread) for number in waiters}
         others = tuple(seen.number for seen in self._threads if seen.number not in waiters
                        and (seen.number not in self._waits or self._waits[seen.number].id not in ends))
-        if self._threads.all_available and len(others) == lock.count:
-            return inferred(lock, others, because("as-many-others", missing=lock.count))
+        missing = lock.held.count if isinstance(lock.held, NotRecorded) else 0
+        if self._threads.all_available and len(others) == missing:
+            return inferred(lock, others, because("as-many-others", missing=missing))
         mentioning = self._mentions.threads_with(lock.address) - set(waiters)
-        return replace(lock, candidates=tuple(sorted(mentioning)), why=because("maybe-not-arrived", missing=lock.count))
+        return replace(lock, held=may_be_held_by(mentioning), why=because("maybe-not-arrived", missing=missing))
 
     # -- inside a function -----------------------------------------------------------------------------------
 

@@ -10,7 +10,18 @@ from gdbext.holders.context import HolderContext
 from gdbext.holders.file_users import using_file
 from gdbext.holders.pool_jobs import threads_of_pool
 from gdbext.holders.python_locks import inside_suspended, inside_with, known_by_frames, python_owner
-from gdbext.locks.seen import FREE, READERS, SeenLock, held_by
+from gdbext.locks.seen import (
+    FREE,
+    Elsewhere,
+    Known,
+    NotRecorded,
+    RecordedDescriptor,
+    RecordedTid,
+    SeenLock,
+    held_by,
+    may_be_held_by,
+    with_owner_gone,
+)
 from gdbext.model import INFERRED, Lock, Waiter
 from gdbext.model.kinds import FUTEX, POOL_JOB, kind_of
 from gdbext.model.reasons import because, joined, parts
@@ -28,37 +39,36 @@ def named(lock: SeenLock, waiters: Collection[int], context: HolderContext) -> S
 def recorded_tid(lock: SeenLock, waiters: Collection[int], context: HolderContext) -> SeenLock | None:
     """The thread whose TID the lock records; or what happened to that thread."""
     threads = context.waits.threads
-    if lock.owner is None:
+    if not isinstance(lock.held, RecordedTid):
         return None
-    if lock.owner in threads.number_of_tid:
-        return replace(lock, holders=held_by((threads.number_of_tid[lock.owner],)))
+    owner = lock.held.tid
+    if owner in threads.number_of_tid:
+        return replace(lock, held=held_by((threads.number_of_tid[owner],)))
     proc = context.waits.target.proc
     # memory that no other process shares
     is_private = proc is not None and proc.is_private(lock.address)
-    if lock.elsewhere and not is_private:
-        return replace(lock, foreign_owner=lock.owner, why=because("foreign-owner", tid=lock.owner))
-    orphan, evidence, why = context.gone.by_tid(lock.owner)
+    if lock.shared and not is_private:
+        return replace(lock, held=Elsewhere(owner), why=because("foreign-owner", tid=owner))
+    gone = context.gone.by_tid(owner)
     first_waits = len(threads) == 1 or threads.first in waiters
-    if (orphan is not None and lock.owner < threads.process_tid and not first_waits
-            and _may_be_first(context, lock.owner)):
-        why = because("owner-called-fork", tid=lock.owner)
-        return replace(lock, candidates=(threads.first,), orphan_evidence=evidence, why=why)
-    return replace(lock, orphan=orphan, orphan_evidence=evidence, why=why)
+    if (gone.orphan is not None and owner < threads.process_tid and not first_waits
+            and _may_be_first(context, owner)):
+        return replace(lock, held=may_be_held_by((threads.first,)), why=because("owner-called-fork", tid=owner))
+    return with_owner_gone(lock, gone)
 
 
 def recorded_descriptor(lock: SeenLock, waiters: Collection[int], context: HolderContext) -> SeenLock | None:
     """What happened to the thread whose descriptor the lock records."""
-    if lock.owner_descriptor is None:
+    if not isinstance(lock.held, RecordedDescriptor):
         return None
-    orphan, evidence, why = context.gone.by_descriptor(lock.owner_descriptor)
-    return replace(lock, orphan=orphan, orphan_evidence=evidence, why=why)
+    return with_owner_gone(lock, context.gone.by_descriptor(lock.held.pthread))
 
 
 def by_machine_code(lock: SeenLock, waiters: Collection[int], context: HolderContext) -> SeenLock | None:
     """The thread whose machine code proves that it holds a lock that records no owner."""
-    is_known = (lock.owner is not None or lock.owner_descriptor is not None or lock.orphan is not None
-                or lock.state == FREE or any(holder.evidence != INFERRED for holder in lock.holders))
-    return context.finder.prove(lock, waiters) if waiters and not is_known and lock.find_holders != READERS else None
+    is_known = (lock.state == FREE or not isinstance(lock.held, (Known, NotRecorded))
+                or any(holder.evidence != INFERRED for holder in lock.holders))
+    return context.finder.prove(lock, waiters) if waiters and not is_known and not lock.readers else None
 
 
 def making_result(lock: SeenLock, waiters: Collection[int], context: HolderContext) -> SeenLock | None:
@@ -80,7 +90,7 @@ def running_job(lock: SeenLock, waiters: Collection[int], context: HolderContext
             and kind_of(context.waited[number].kind).is_event for number in found.threads):
         return lock
     why = because("threads-in-file", file=found.file)
-    return replace(lock, holders=held_by(found.threads, INFERRED, why), why=joined([*parts(lock.why), why]))
+    return replace(lock, held=held_by(found.threads, INFERRED, why), why=joined([*parts(lock.why), why]))
 
 
 def of_library(lock: SeenLock, waiters: Collection[int], context: HolderContext) -> SeenLock | None:
@@ -91,7 +101,7 @@ def of_library(lock: SeenLock, waiters: Collection[int], context: HolderContext)
 
 def by_circumstance(lock: SeenLock, waiters: Collection[int], context: HolderContext) -> SeenLock | None:
     """The threads that stacks and registers show."""
-    return context.finder.find(lock, waiters) if lock.find_holders is not None else None
+    return context.finder.find(lock, waiters)
 
 
 WAYS: tuple[Way, ...] = (by_machine_code, named, recorded_tid, recorded_descriptor, making_result, python_owner,

@@ -16,7 +16,7 @@ from gdbext.cpython.pool_handlers import PoolResult, PoolThread, ProcessPool
 from gdbext.errors import GdbextError
 from gdbext.holders.queued_calls import queued_behind
 from gdbext.locks.python_reader import Reader
-from gdbext.locks.seen import SeenLock
+from gdbext.locks.seen import Known, Orphaned, SeenLock
 from gdbext.model import DERIVED, EXCLUSIVE, INFERRED, Holder
 from gdbext.model.kinds import kind_of
 from gdbext.model.reasons import Reason, because, joined
@@ -69,7 +69,7 @@ class PoolResults:
                 found[number] = because("runs-call", function=thread.function)
         if found:
             holders = tuple([Holder(number, EXCLUSIVE, DERIVED, why) for number, why in sorted(found.items())])
-            return replace(lock, holders=holders, wait_for="all")
+            return replace(lock, held=Known(holders), wait_for="all")
         lost = self._lost(lock, result, pool)
         if lost is not None:
             return lost
@@ -114,7 +114,7 @@ class PoolResults:
         if not reading:
             return None  # the pipe may not be empty
         why = because("call-lost", workers=len(processes.workers), gone=_gone(processes))
-        return replace(lock, orphan=because("no-maker"), orphan_evidence=INFERRED,
+        return replace(lock, held=Orphaned(because("no-maker"), INFERRED),
                        why=joined([why, because("pool-is-idle")]))
 
     def _waits_for_lock(self, number: int) -> bool:

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from gdbext.cpython.taken import AcquireCall, TakenLock
 from gdbext.holders.context import HolderContext
-from gdbext.locks.seen import SeenLock, held_by
+from gdbext.locks.seen import SeenLock, held_by, may_be_held_by, with_owner_gone
 from gdbext.model import DERIVED, INFERRED
 from gdbext.model.kinds import kind_of
 from gdbext.model.reasons import because, joined
@@ -38,7 +38,7 @@ def python_owner(found: SeenLock, waiters: Collection[int], context: HolderConte
     all_passed_on = context.waits.parked.passed_on
     passed_on = next((all_passed_on[word] for word in lock.words if word in all_passed_on), None)
     if passed_on is not None:
-        return replace(found, holders=held_by((passed_on,)))
+        return replace(found, held=held_by((passed_on,)))
     if lock.owner is None:
         return replace(found, why=because("held-by-another-process")) if lock.shared else None
     number = context.waits.threads.number_of_pthread.get(lock.owner)
@@ -51,11 +51,10 @@ def python_owner(found: SeenLock, waiters: Collection[int], context: HolderConte
         if kind.behaviour != "thread-end" and taken is None and not context.frames.refers(number, found):
             if not context.frames.is_searchable(number) or context.finder.is_in_code_of(number, lock):
                 why = because("owner-ident-compiled", thread=number)
-                return replace(found, holders=held_by((number,), INFERRED, why))
-            return replace(found, candidates=(number,), why=because("owner-ident-reused", thread=number))
-        return replace(found, holders=held_by((number,), taken_at=taken.at if taken else None))
-    orphan, evidence, why = context.gone.by_descriptor(lock.owner)
-    return replace(found, orphan=orphan, orphan_evidence=evidence, why=why)
+                return replace(found, held=held_by((number,), INFERRED, why))
+            return replace(found, held=may_be_held_by((number,)), why=because("owner-ident-reused", thread=number))
+        return replace(found, held=held_by((number,), taken_at=taken.at if taken else None))
+    return with_owner_gone(found, context.gone.by_descriptor(lock.owner))
 
 
 def inside_with(found: SeenLock, waiters: Collection[int], context: HolderContext) -> SeenLock | None:
@@ -65,15 +64,15 @@ def inside_with(found: SeenLock, waiters: Collection[int], context: HolderContex
     sure = [(number, taken) for number, taken in takers if taken.call is None or taken.call.ways != "none"]
     if len(sure) > 1:
         with_only = all(taken.call is None for _, taken in sure)
-        return replace(found, candidates=tuple(sorted(number for number, _ in sure)),
+        return replace(found, held=may_be_held_by(number for number, _ in sure),
                        why=because("in-several-with-blocks" if with_only else "acquired-by-several"))
     for number, taken in sure:
         if taken.call is None:
             return _of_block(found, number, taken, waiters, context)
         return _of_call(found, number, taken, taken.call, waiters, context)
-    candidates = tuple(sorted(number for number, _ in takers if number not in waiters))
+    candidates = [number for number, _ in takers if number not in waiters]
     if candidates:
-        return replace(found, candidates=candidates, why=because("acquired-not-released"))
+        return replace(found, held=may_be_held_by(candidates), why=because("acquired-not-released"))
     return None
 
 
@@ -82,20 +81,20 @@ def _of_block(found: SeenLock, number: int, taken: TakenLock, waiters: Collectio
     waits = number in waiters
     doubtful = context.frames.released_by_others(number, found) if waits else taken.unless_waiting
     if taken.released or doubtful:
-        return replace(found, candidates=(number,), why=because("maybe-left-with-block"))
-    return replace(found, holders=held_by((number,), DERIVED, _INSIDE, taken_at=taken.at))
+        return replace(found, held=may_be_held_by((number,)), why=because("maybe-left-with-block"))
+    return replace(found, held=held_by((number,), DERIVED, _INSIDE, taken_at=taken.at))
 
 
 def _of_call(found: SeenLock, number: int, taken: TakenLock, call: AcquireCall, waiters: Collection[int],
              context: HolderContext) -> SeenLock:
     if number in waiters:
         # a lock that is acquired twice is often a signal, which another thread sends by releasing it
-        return replace(found, candidates=(number,), why=because("acquired-and-waits"))
+        return replace(found, held=may_be_held_by((number,)), why=because("acquired-and-waits"))
     if taken.released or taken.unless_waiting or context.frames.may_be_released(number, found):
-        return replace(found, candidates=(number,), why=because("maybe-released-since"))
+        return replace(found, held=may_be_held_by((number,)), why=because("maybe-released-since"))
     is_proven = call.is_local and call.ways == "all"
     why = because("acquired-by-call" if call.ways == "all" else "acquired-by-call-normally", expression=call.expression)
-    return replace(found, holders=held_by((number,), DERIVED if is_proven else INFERRED, why, taken_at=taken.at))
+    return replace(found, held=held_by((number,), DERIVED if is_proven else INFERRED, why, taken_at=taken.at))
 
 
 def inside_suspended(found: SeenLock, waiters: Collection[int], context: HolderContext) -> SeenLock | None:
@@ -103,19 +102,19 @@ def inside_suspended(found: SeenLock, waiters: Collection[int], context: HolderC
     takers = context.suspended.takers(found)
     if not takers:
         return None
-    numbers = tuple(sorted({number for taker in takers for number in taker.threads}))
+    held = may_be_held_by({number for taker in takers for number in taker.threads})
     if len(takers) > 1:
-        return replace(found, candidates=numbers, why=because("in-several-with-blocks"))
+        return replace(found, held=held, why=because("in-several-with-blocks"))
     taker, = takers
     number, at = taker.threads[0], taker.at
     if not taker.only:
-        return replace(found, candidates=numbers, why=because("in-shared-generator", file=at.file, line=at.line))
+        return replace(found, held=held, why=because("in-shared-generator", file=at.file, line=at.line))
     waits = number in waiters
     if taker.doubtful or (context.frames.released_by_others(number, found) if waits else taker.taken.unless_waiting):
-        return replace(found, candidates=numbers, why=because("maybe-left-with-block"))
+        return replace(found, held=held, why=because("maybe-left-with-block"))
     why = because("in-suspended-task" if taker.what == "task" else "in-suspended-greenlet" if taker.what == "greenlet"
                   else "in-suspended-generator", file=at.file, line=at.line, thread=number)
-    return replace(found, holders=held_by((number,), DERIVED, why, taken_at=taker.taken.at))
+    return replace(found, held=held_by((number,), DERIVED, why, taken_at=taker.taken.at))
 
 
 def known_by_frames(found: SeenLock, waiters: Collection[int], context: HolderContext) -> SeenLock | None:
@@ -123,5 +122,5 @@ def known_by_frames(found: SeenLock, waiters: Collection[int], context: HolderCo
     if found.python is None:
         return None
     users = context.frames.users.get(found.id, ())
-    return replace(found, candidates=tuple(sorted(set(users) - set(waiters))),
+    return replace(found, held=may_be_held_by(set(users) - set(waiters)),
                    why=because("records-no-owner", what="python-lock"))

@@ -34,7 +34,7 @@ def queued_behind(lock: SeenLock, workers: Sequence[int], function: str | None, 
     if not complete or not all(_is_busy(waited.get(number)) for number in workers):
         no_owner = kind_of(lock.kind).no_owner
         return replace(lock, why=why if no_owner is None else joined([why, because(no_owner)]))
-    return replace(lock, holders=held_by(sorted(workers), INFERRED, why), why=why)
+    return replace(lock, held=held_by(sorted(workers), INFERRED, why), why=why)
 
 
 def _is_busy(lock: SeenLock | None) -> bool:

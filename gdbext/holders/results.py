@@ -16,7 +16,7 @@ from gdbext.errors import GdbextError
 from gdbext.holders.pool_results import PoolResults
 from gdbext.holders.queued_calls import queued_behind
 from gdbext.locks.python_reader import Reader
-from gdbext.locks.seen import SeenLock, held_by
+from gdbext.locks.seen import Orphaned, SeenLock, held_by
 from gdbext.model import DERIVED, INFERRED, RESULT_PENDING
 from gdbext.model.reasons import because, joined
 from gdbext.model.standard_library import role_of
@@ -57,7 +57,7 @@ class Results:
         if running is not None:
             number, call = running
             why = because("runs-call", function=call.function)
-            return replace(lock, holders=held_by((number,), DERIVED, why))
+            return replace(lock, held=held_by((number,), DERIVED, why))
         for pool in self._pools:
             queued = next((call for call in pool.calls if call.future == future), None)
             if queued is not None:
@@ -78,7 +78,7 @@ class Results:
                 self._waits_for_results(seen.number) for seen in self._context.threads if seen.number != manager):
             return None
         why = because("pool-without-workers", pending=len(managed.calls))
-        return replace(lock, orphan=because("no-maker"), orphan_evidence=INFERRED,
+        return replace(lock, held=Orphaned(because("no-maker"), INFERRED),
                        why=joined([why, because("only-submit-starts-workers")]))
 
     def _waits_for_results(self, number: int) -> bool:

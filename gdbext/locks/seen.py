@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
+from typing import Final, Union
 
 from gdbext.cpython.locks import PyLock
 from gdbext.model import (
@@ -23,6 +24,7 @@ from gdbext.model import (
 from gdbext.model.kinds import POOL_JOB, LockKind, id_of_lock, kind_of
 from gdbext.model.reasons import Reason, ReasonCode, because, joined
 from gdbext.record import record
+from gdbext.threads.gone import Gone
 from gdbext.threads.threads import Threads
 
 #: Ways to find the holders of a lock that does not record them; see `holders.inferred`.
@@ -40,20 +42,91 @@ FREE = "free"
 _MOST_REASONS = 4
 
 
+@record
+class RecordedTid:
+    """The lock records a TID."""
+
+    tid: int
+
+
+@record
+class RecordedDescriptor:
+    """The lock records a ``struct pthread *`` that is not of a thread of the process."""
+
+    pthread: int
+
+
+@record
+class Known:
+    """Threads hold the lock, and some more threads may hold it."""
+
+    holders: tuple[Holder, ...]
+    candidates: tuple[int, ...] = ()
+
+
+@record
+class NotRecorded:
+    """The lock does not record who holds it: the way to find that, None if there is none.
+
+    `count` is how many threads have it for reading, or have not arrived at a barrier.
+    """
+
+    way: str | None = None
+    count: int = 0
+
+
+@record
+class Orphaned:
+    """The thread that held the lock exists no longer; `reason` says why."""
+
+    reason: Reason
+    evidence: Evidence = RECORDED
+
+
+@record
+class Elsewhere:
+    """The lock records the TID of a thread of another process."""
+
+    tid: int
+
+
+#: Who holds a lock, as far as that is known.
+Held = Union[RecordedTid, RecordedDescriptor, Known, NotRecorded, Orphaned, Elsewhere]
+UNKNOWN: Final = NotRecorded()
+
+
 def held_by(numbers: Iterable[int | None], evidence: Evidence = RECORDED, why: Reason | None = None,
-            mode: Mode = EXCLUSIVE, taken_at: PyFrame | None = None) -> tuple[Holder, ...]:
+            mode: Mode = EXCLUSIVE, taken_at: PyFrame | None = None) -> Held:
     """Make holders of the numbers of threads; None is left out."""
-    return tuple([Holder(number, mode, evidence, why, taken_at) for number in numbers if number is not None])
+    holders = tuple([Holder(number, mode, evidence, why, taken_at) for number in numbers if number is not None])
+    return Known(holders) if holders else UNKNOWN
+
+
+def may_be_held_by(numbers: Iterable[int]) -> Held:
+    """Make candidates of the numbers of threads."""
+    candidates = tuple(sorted(numbers))
+    return Known((), candidates) if candidates else UNKNOWN
+
+
+def by_tid(tid: int | None) -> Held:
+    """The owner that a lock records as a TID; None if it records none."""
+    return RecordedTid(tid) if tid is not None else UNKNOWN
+
+
+def by_descriptor(number: int | None, pthread: int | None) -> Held:
+    """The owner that a lock records as a ``struct pthread *``, 0 or None if it records none.
+
+    :param number: the number of that thread, None if it is not a thread of the process.
+    """
+    return held_by((number,)) if number is not None else RecordedDescriptor(pthread) if pthread else UNKNOWN
 
 
 @record
 class SeenLock:
     """A lock as its memory shows it, before all its holders are found.
 
-    `holders` and `candidates` are the threads that are known already. `owner` is a recorded TID, `owner_descriptor` a
-    recorded ``struct pthread *`` that is not of a thread of the process. `count` is the number of holders that the lock
-    counts but does not record, `find_holders` the way to find them. With `elsewhere` the owner may be in another
-    process. `mode` is that of the waiting thread. A thread that `repeats` its timed waits waits forever.
+    `held` says who holds it, as far as that is known. With `shared` other processes may hold it. `mode` is that of the
+    waiting thread. A thread that `repeats` its timed waits waits forever.
 
     For a lock on a file, `descriptors` are those through which this process alone holds locks in the way.
 
@@ -67,19 +140,11 @@ class SeenLock:
     address: int
     state: str
     mode: Mode = EXCLUSIVE
-    owner: int | None = None
-    owner_descriptor: int | None = None
-    holders: tuple[Holder, ...] = ()
+    held: Held = UNKNOWN
     repeats: bool = False
-    count: int = 0
-    find_holders: str | None = None
-    candidates: tuple[int, ...] = ()
-    elsewhere: bool = False
+    shared: bool = False
     why: Reason | None = None
     name: str | None = None
-    orphan: Reason | None = None
-    orphan_evidence: Evidence = RECORDED
-    foreign_owner: int | None = None
     python: PyLock | None = None
     known_by: frozenset[int] = frozenset()
     guards: tuple[int, str] | None = None
@@ -94,11 +159,35 @@ class SeenLock:
         """The lock's id in reports."""
         return id_of_lock(self.kind, self.address) if self.number is None else f"{self.kind}:{self.number}"
 
+    @property
+    def holders(self) -> tuple[Holder, ...]:
+        """The threads that are known to hold it."""
+        return self.held.holders if isinstance(self.held, Known) else ()
+
+    @property
+    def candidates(self) -> tuple[int, ...]:
+        """Further threads that may hold it."""
+        return self.held.candidates if isinstance(self.held, Known) else ()
+
+    @property
+    def readers(self) -> int:
+        """How many threads have it for reading that it does not record."""
+        return self.held.count if isinstance(self.held, NotRecorded) and self.held.way == READERS else 0
+
     def as_lock(self, waiters: Sequence[Waiter]) -> Lock:
         """The lock for the report."""
-        return Lock(self.id, self.kind, self.address, self.name, self.state, self.holders, tuple(waiters),
-                    self.candidates, self.orphan, self.wait_for or kind_of(self.kind).wait_for, self.orphan_evidence,
-                    self.why, self.elsewhere, self.foreign_owner, self.of_object)
+        lock = Lock(self.id, self.kind, self.address, self.name, self.state, self.holders, tuple(waiters),
+                    self.candidates, wait_for=self.wait_for or kind_of(self.kind).wait_for, why=self.why,
+                    shared=self.shared, of_object=self.of_object)
+        if isinstance(self.held, Orphaned):
+            return replace(lock, orphan=self.held.reason, orphan_evidence=self.held.evidence)
+        return replace(lock, foreign_owner=self.held.tid) if isinstance(self.held, Elsewhere) else lock
+
+
+def with_owner_gone(lock: SeenLock, gone: Gone) -> SeenLock:
+    """A lock whose recorded owner is not a thread of the process."""
+    held = Orphaned(gone.orphan, gone.evidence) if gone.orphan is not None else lock.held
+    return replace(lock, held=held, why=gone.why)
 
 
 def without_owner(kind: LockKind, address: int, state: str, what: str, mode: Mode = EXCLUSIVE,
@@ -108,10 +197,10 @@ def without_owner(kind: LockKind, address: int, state: str, what: str, mode: Mod
     :param what: the kind in the reason ``records-no-owner``.
     """
     if readers:
-        return SeenLock(kind, address, state, mode, count=readers, find_holders=READERS)
+        return SeenLock(kind, address, state, mode, held=NotRecorded(READERS, readers))
     if state == FREE:
         return SeenLock(kind, address, state, mode, why=because("lock-about-to-be-taken"))
-    return SeenLock(kind, address, state, mode, find_holders=MENTIONS, why=because("records-no-owner", what=what))
+    return SeenLock(kind, address, state, mode, held=NotRecorded(MENTIONS), why=because("records-no-owner", what=what))
 
 
 def for_purpose(event: SeenLock, purpose: Reason) -> SeenLock:
@@ -158,13 +247,13 @@ def merge(ways: Sequence[SeenLock]) -> SeenLock:
                        why=joined(whys))
     named = next((lock for lock in ways if lock.name is not None), first)
     return replace(first, name=named.name, of_object=named.of_object,
-                   elsewhere=any(lock.elsewhere for lock in ways),
+                   shared=any(lock.shared for lock in ways),
                    known_by=frozenset().union(*(lock.known_by for lock in ways)))
 
 
 def inferred(lock: SeenLock, numbers: Collection[int], why: Reason) -> SeenLock:
     """A lock with holders that circumstance shows."""
-    return replace(lock, holders=held_by(numbers, INFERRED, why), why=why)
+    return replace(lock, held=held_by(numbers, INFERRED, why), why=why)
 
 
 def one_inside(threads: Threads, lock: SeenLock, inside: Collection[int], where: str) -> SeenLock:
@@ -177,4 +266,4 @@ def one_inside(threads: Threads, lock: SeenLock, inside: Collection[int], where:
         return inferred(lock, numbers, because("only-thread-inside", where=where))
     if not numbers:
         return replace(lock, why=because("nobody-inside", where=where))
-    return replace(lock, candidates=numbers, why=because("maybe-inside", where=where))
+    return replace(lock, held=may_be_held_by(numbers), why=because("maybe-inside", where=where))

@@ -65,7 +65,7 @@ class Doubts:
         for seen in self._context.threads:
             futex, wait = seen.futex, self._waits.get(seen.number)
             if wait is not None and wait.lock is not None and (
-                    wait.lock.kind == FILE_LOCK and not wait.lock.elsewhere or wait.lock.kind == DESCRIPTOR
+                    wait.lock.kind == FILE_LOCK and not wait.lock.shared or wait.lock.kind == DESCRIPTOR
                     or wait.lock.kind == GIL and self._locks[wait.lock.id].holders):
                 continue
             try:

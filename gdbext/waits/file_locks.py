@@ -32,7 +32,7 @@ def file_lock_wait(target: Target, descriptors: Descriptors, call: str, argument
     mode: Mode = EXCLUSIVE if request.write else SHARED
     # threads may request different ranges of one file
     address = request.fd if call == "flock" else arguments[2]
-    lock = SeenLock(FILE_LOCK, address, "waited for", mode, name=name, elsewhere=True,
+    lock = SeenLock(FILE_LOCK, address, "waited for", mode, name=name, shared=True,
                     why=descriptors.unknown(request.fd))
     if lock.why is None and target.proc is not None:
         lock = _with_lockers(target, target.proc, descriptors, request, lock)
@@ -51,8 +51,8 @@ def _with_lockers(target: Target, proc: Proc, descriptors: Descriptors, request:
     threads = target.threads()
     # a handler of a signal ends the wait, or releases the lock
     alone = len(threads) == 1 and proc.has_handlers() is False
-    holders = held_by([threads[0].number] if alone else (), DERIVED, here)
-    return replace(lock, state=state, elsewhere=False, holders=holders, descriptors=tuple([each.fd for each in own]),
+    held = held_by([threads[0].number] if alone else (), DERIVED, here)
+    return replace(lock, state=state, shared=False, held=held, descriptors=tuple([each.fd for each in own]),
                    why=joined([each for each in (why, here) if each is not None]))
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from gdbext.errors import if_unreadable
 from gdbext.glibc.futex import FutexWait
-from gdbext.locks.seen import SeenLock, SeenWait, held_by
+from gdbext.locks.seen import Orphaned, SeenLock, SeenWait, held_by
 from gdbext.model import DERIVED
 from gdbext.model.reasons import because
 from gdbext.runtimes.names import public_name
@@ -27,8 +27,8 @@ _MAX_WAIT_FRAMES = 4096
 
 def gil_lock(gil: SeenGil) -> SeenLock:
     """A GIL as a `SeenLock`."""
-    return SeenLock("gil", gil.state.address, gil.state.state, holders=held_by((gil.holder,)), orphan=gil.orphan,
-                    orphan_evidence=gil.orphan_evidence, why=gil.why, number=gil.number)
+    held = held_by((gil.holder,)) if gil.orphan is None else Orphaned(gil.orphan, gil.orphan_evidence)
+    return SeenLock("gil", gil.state.address, gil.state.state, held=held, why=gil.why, number=gil.number)
 
 
 def gil_wait(seen: SeenThread, context: Context) -> SeenWait | None:

@@ -24,7 +24,21 @@ from gdbext.glibc.futex import (
 from gdbext.inferior.cache import read_u32
 from gdbext.inferior.protocol import Memory, Module
 from gdbext.layout.table import Layouts
-from gdbext.locks.seen import ALLOCATES, ARRIVING, FREE, INITIALISES, MENTIONS, READERS, RUNS_ONCE, SeenLock, held_by
+from gdbext.locks.seen import (
+    ALLOCATES,
+    ARRIVING,
+    FREE,
+    INITIALISES,
+    MENTIONS,
+    READERS,
+    RUNS_ONCE,
+    UNKNOWN,
+    NotRecorded,
+    SeenLock,
+    by_descriptor,
+    by_tid,
+    held_by,
+)
 from gdbext.model import EXCLUSIVE, Lock, Mode
 from gdbext.model.kinds import LockKind
 from gdbext.model.reasons import Reason, because
@@ -87,19 +101,21 @@ def mutex_lock(state: mutex.MutexState) -> SeenLock:
     if state.owner_died:
         text = "its owner died"
     # the kernel marks a robust mutex whose owner exits, so an owner that is not here is in another process
-    elsewhere = "process-shared" in state.kind or "robust" in state.kind
-    return SeenLock("mutex", state.address, text, owner=state.owner, elsewhere=elsewhere,
+    shared = "process-shared" in state.kind or "robust" in state.kind
+    return SeenLock("mutex", state.address, text, held=by_tid(state.owner), shared=shared,
                 why=None if state.owner or not state.locked else because("records-no-owner", what="mutex"))
 
 
 def _rwlock_lock(state: rwlock.RwlockState, mode: Mode) -> SeenLock:
-    return SeenLock("rwlock", state.address, state.state, mode, owner=state.writer, count=state.readers,
-                find_holders=READERS if state.readers else None, elsewhere=state.process_shared)
+    held = by_tid(state.writer)
+    if held == UNKNOWN and state.readers:
+        held = NotRecorded(READERS, state.readers)
+    return SeenLock("rwlock", state.address, state.state, mode, held=held, shared=state.process_shared)
 
 
 def spin_lock(address: int) -> SeenLock:
     """The spin lock in whose loop a thread is; its word does not record the owner."""
-    return SeenLock("spin-lock", address, "locked", find_holders=MENTIONS,
+    return SeenLock("spin-lock", address, "locked", held=NotRecorded(MENTIONS),
                 why=because("records-no-owner", what="spin-lock"))
 
 
@@ -108,7 +124,7 @@ def _join(context: Context, wait: FutexWait, site: Site) -> SeenLock | None:
         return None
     address = pthread.pthread_of_join(context.layouts, wait.address, context.descriptors)
     if address is not None:
-        return SeenLock("thread-exit", address, "running", holders=held_by((context.descriptors[address],)))
+        return SeenLock("thread-exit", address, "running", held=held_by((context.descriptors[address],)))
     ended = pthread.ended_thread_of_join(context.memory, context.layouts, wait.address)
     return SeenLock("thread-exit", ended, FREE) if ended is not None else None
 
@@ -118,7 +134,8 @@ def _linker(context: Context, wait: FutexWait, site: Site) -> SeenLock | None:
     if name is None:
         return None
     state = mutex.decode_mutex(context.memory, context.layouts, wait.address)
-    return SeenLock("dynamic-linker", wait.address, "locked", owner=state.owner, name=f"{name} of the dynamic linker",
+    return SeenLock("dynamic-linker", wait.address, "locked", held=by_tid(state.owner),
+                name=f"{name} of the dynamic linker",
                 why=None if state.owner else because("records-no-owner", what="linker"))
 
 
@@ -139,8 +156,7 @@ def _owned_by_descriptor(context: Context, wait: FutexWait, site: Site) -> SeenL
         kind, name = "mutex", "the lock of exit()"
     elif not _STDIO & set(site.functions):
         kind, name = "mutex", "a lock of the C library"
-    return SeenLock(kind, wait.address, "locked", holders=held_by((number,)), name=name,
-                owner_descriptor=state.owner if number is None and state.owner else None,
+    return SeenLock(kind, wait.address, "locked", name=name, held=by_descriptor(number, state.owner),
                 why=None if state.owner else because("records-no-owner", what="stdio"))
 
 
@@ -172,7 +188,7 @@ def _mutex(context: Context, wait: FutexWait, site: Site) -> SeenLock | None:
 def _guard(context: Context, wait: FutexWait, site: Site) -> SeenLock | None:
     if wait.command != FUTEX_WAIT or not wait.expected == read_u32(context.memory, wait.address) == _GUARD_WAITED_FOR:
         return None
-    return SeenLock("static-guard", wait.address, "in progress", find_holders=INITIALISES, count=1)
+    return SeenLock("static-guard", wait.address, "in progress", held=NotRecorded(INITIALISES))
 
 
 def _barrier(context: Context, wait: FutexWait, site: Site) -> SeenLock | None:
@@ -182,8 +198,8 @@ def _barrier(context: Context, wait: FutexWait, site: Site) -> SeenLock | None:
                                  context.sleepers[wait.address])
     if state is None:
         return None
-    return SeenLock("barrier", state.address, f"{state.arrived} of {state.count} arrived", count=state.missing,
-                    find_holders=None if state.process_shared else ARRIVING, elsewhere=state.process_shared)
+    return SeenLock("barrier", state.address, f"{state.arrived} of {state.count} arrived", held=NotRecorded(
+        None if state.process_shared else ARRIVING, state.missing), shared=state.process_shared)
 
 
 def _condvar(context: Context, wait: FutexWait, site: Site) -> SeenLock | None:
@@ -197,7 +213,7 @@ def _condvar(context: Context, wait: FutexWait, site: Site) -> SeenLock | None:
         moved = mutex.decode_mutex(context.memory, context.layouts, state.requeued_to)
         if moved.plausible and moved.locked and moved.owner:
             return mutex_lock(moved)
-    return SeenLock("condvar", state.address, "waiting for a signal", elsewhere=state.process_shared,
+    return SeenLock("condvar", state.address, "waiting for a signal", shared=state.process_shared,
                 why=because("condvar-has-no-owner"))
 
 
@@ -207,7 +223,7 @@ def _semaphore(context: Context, wait: FutexWait, site: Site) -> SeenLock | None
     state = semaphore.decode_semaphore(context.memory, context.layouts, wait.address)
     if not state.plausible or state.value or state.waiters < context.sleepers[wait.address]:
         return None
-    return SeenLock("semaphore", state.address, "zero", elsewhere=state.process_shared,
+    return SeenLock("semaphore", state.address, "zero", shared=state.process_shared,
                     why=because("semaphore-has-no-owner"))
 
 
@@ -215,13 +231,13 @@ def _once(context: Context, wait: FutexWait, site: Site) -> SeenLock | None:
     if (wait.command != FUTEX_WAIT or wait.expected & _ONCE_BITS != _ONCE_IN_PROGRESS
             or read_u32(context.memory, wait.address) != wait.expected):
         return None
-    return SeenLock("once", wait.address, "in progress", find_holders=RUNS_ONCE, count=1)
+    return SeenLock("once", wait.address, "in progress", held=NotRecorded(RUNS_ONCE))
 
 
 def _arena(context: Context, wait: FutexWait, site: Site) -> SeenLock | None:
     if wait.command != FUTEX_WAIT or wait.expected != _CONTENDED or read_u32(context.memory, wait.address) == 0:
         return None
-    return SeenLock("malloc-arena", wait.address, "locked", find_holders=ALLOCATES, count=1)
+    return SeenLock("malloc-arena", wait.address, "locked", held=NotRecorded(ALLOCATES))
 
 
 def _names(names: str) -> frozenset[str]:
@@ -289,7 +305,7 @@ def recognise(context: Context, wait: FutexWait, site: Site) -> SeenLock:
 def unknown(wait: FutexWait, site: Site = NOWHERE) -> SeenLock:
     """A futex word of which only the waiters are known."""
     what = "future" if wait.op == FUTEX_WAIT and wait.expected == _FUTURE_NOT_READY else "futex"
-    return SeenLock("futex", wait.address, "waited for", find_holders=MENTIONS, elsewhere=not wait.op & PRIVATE,
+    return SeenLock("futex", wait.address, "waited for", held=NotRecorded(MENTIONS), shared=not wait.op & PRIVATE,
                 why=because("records-no-owner", what=what))
 
 
@@ -301,7 +317,7 @@ def recognise_address(context: Context, address: int, kind: str | None = None) -
     """
     if address in context.linker_locks:
         state = mutex.decode_mutex(context.memory, context.layouts, address)
-        return SeenLock("dynamic-linker", address, "locked" if state.locked else "free", owner=state.owner,
+        return SeenLock("dynamic-linker", address, "locked" if state.locked else "free", held=by_tid(state.owner),
                     name=f"{context.linker_locks[address]} of the dynamic linker"), None
     for lock, (file, descriptor) in context.files.items():
         if address in (file, lock):
@@ -315,7 +331,7 @@ def recognise_address(context: Context, address: int, kind: str | None = None) -
         if decoded.state in ("write-locked", "read-locked") or (base == address and kind == "rwlock"):
             found.append((_rwlock_lock(decoded, EXCLUSIVE), None if base == address else because(
                 "address-inside", address=address, base=base, structure="pthread_rwlock_t", member=member)))
-    chosen = [each for each in found if each[0].owner or each[0].count] or found
+    chosen = [each for each in found if each[0].held != UNKNOWN] or found
     if len(chosen) == 1:
         return chosen[0]
     if chosen:
@@ -329,7 +345,7 @@ def recognise_address(context: Context, address: int, kind: str | None = None) -
 def _file_lock(context: Context, lock: int, file: int, descriptor: int) -> SeenLock | None:
     state = stdio.decode_file_lock(context.memory, context.layouts, lock)
     return SeenLock("stdio", lock, "locked" if state.word else "free",
-                holders=held_by((context.descriptors.get(state.owner or 0) if state.word else None,)),
+                held=held_by((context.descriptors.get(state.owner or 0) if state.word else None,)),
                 name=f"FILE {file:#x}" + (f", fd {descriptor}" if descriptor >= 0 else ""))
 
 

@@ -9,7 +9,7 @@ from gdbext.errors import GdbextError
 from gdbext.glibc.futex import FutexWait
 from gdbext.glibc.mutex import decode_mutex
 from gdbext.glibc.robust import iter_robust_mutexes
-from gdbext.locks.seen import SeenLock, SeenWait
+from gdbext.locks.seen import Orphaned, SeenLock, SeenWait
 from gdbext.model import INFERRED, RECORDED, Evidence
 from gdbext.model.kinds import CONDVAR, FUTEX, SEMAPHORE, kind_of
 from gdbext.model.reasons import because, because_of
@@ -34,12 +34,13 @@ def futex_wait(seen: SeenThread, context: Context) -> SeenWait | None:
     lock = context.locks.get(key)
     if lock is None:
         lock = _find_lock(seen, futex, context, site)
-        if lock.elsewhere and lock.kind in ANYONE_WAKES and context.is_private(futex.address):
+        if lock.shared and lock.kind in ANYONE_WAKES and context.is_private(futex.address):
             # the operation is for shared memory, as that of std::future always is
-            lock = replace(lock, elsewhere=False)
+            lock = replace(lock, shared=False)
         context.locks[key] = lock
     # a lock without a recorded owner does not record an orphan either
-    evidence: Evidence = INFERRED if lock.orphan and not kind_of(lock.kind).records_owner else RECORDED
+    is_inferred = isinstance(lock.held, Orphaned) and not kind_of(lock.kind).records_owner
+    evidence: Evidence = INFERRED if is_inferred else RECORDED
     return SeenWait(None, lock, futex.timed and not lock.repeats, why=lock.why if evidence == INFERRED else None,
                     mode=lock.mode, evidence=evidence)
 

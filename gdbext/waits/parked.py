@@ -16,7 +16,7 @@ from gdbext.cpython.runtime import ThreadState, not_stopped
 from gdbext.cpython.stop_the_world import StopState
 from gdbext.errors import GdbextError
 from gdbext.inferior.protocol import Memory
-from gdbext.locks.seen import MENTIONS, SeenLock, held_by
+from gdbext.locks.seen import MENTIONS, NotRecorded, SeenLock, held_by, may_be_held_by
 from gdbext.model import DERIVED, WORLD_TO_GO_ON, WORLD_TO_STOP, CriticalSection
 from gdbext.model.reasons import because, because_of
 from gdbext.record import record
@@ -113,12 +113,12 @@ class ParkedWaits:
         locked = bool(self._memory.read(mutex, 1)[0] & _LOCKED)
         lock = SeenLock("py-critical-section", mutex, "locked", name=name, guards=guards)
         if mutex in self.passed_on:
-            return replace(lock, holders=held_by((self.passed_on[mutex],)))
+            return replace(lock, held=held_by((self.passed_on[mutex],)))
         holders = self._holders.get(mutex, ()) if locked else ()
         if len(holders) == 1:
-            return replace(lock, holders=held_by(holders, DERIVED, _ATTACHED), why=_ATTACHED)
+            return replace(lock, held=held_by(holders, DERIVED, _ATTACHED), why=_ATTACHED)
         why = because("in-several-critical-sections" if holders else "in-no-critical-section")
-        return replace(lock, state="locked" if locked else "free", candidates=tuple(sorted(holders)), why=why)
+        return replace(lock, state="locked" if locked else "free", held=may_be_held_by(holders), why=why)
 
     # -- stopping the world ----------------------------------------------------------------------------------
 
@@ -128,7 +128,7 @@ class ParkedWaits:
             if other is python and any(each.address == tstate.address for each in world.tstates):
                 requester = self._side.number_of_tstate.get(world.stop.requester)
                 return SeenLock("stop-the-world", world.stop.address, "stopped" if world.stop.stopped else "stopping",
-                                holders=held_by((requester,)), name=WORLD_TO_GO_ON,
+                                held=held_by((requester,)), name=WORLD_TO_GO_ON,
                                 why=None if requester is not None else because("requester-unknown"))
         return None
 
@@ -140,8 +140,8 @@ class ParkedWaits:
         state = f"{world.stop.countdown} not stopped"
         lock = SeenLock("stop-the-world", world.stop.event, state, repeats=True, name=WORLD_TO_STOP, why=_ASKED)
         if len(numbers) == world.stop.countdown:
-            return replace(lock, holders=held_by(numbers, DERIVED, _ASKED))
-        return replace(lock, candidates=numbers,
+            return replace(lock, held=held_by(numbers, DERIVED, _ASKED))
+        return replace(lock, held=may_be_held_by(numbers),
                        why=because("not-all-stopped", count=world.stop.countdown, seen=len(numbers)))
 
     # -- what a thread waits for -----------------------------------------------------------------------------
@@ -217,9 +217,9 @@ class ParkedWaits:
         if owner is None and member.endswith(_RECURSIVE):
             owner = self._owner_of_recursive(python, address)
         if owner is not None:
-            return SeenLock("py-mutex", address, "locked", holders=held_by((owner,)), name=member or None)
+            return SeenLock("py-mutex", address, "locked", held=held_by((owner,)), name=member or None)
         return SeenLock("py-mutex", address, "locked" if locked else "free", name=member or None,
-                        find_holders=MENTIONS, why=because("records-no-owner", what="py-mutex"))
+                        held=NotRecorded(MENTIONS), why=because("records-no-owner", what="py-mutex"))
 
     def _rw_mutex(self, address: int, name: str) -> SeenLock:
         # bit 0: a writer; from bit 2 on: the number of readers (Include/internal/pycore_lock.h)

@@ -188,5 +188,5 @@ class PythonLocks:
 def _seen_lock(lock: PyLock) -> SeenLock:
     # a thread in pthread_join waits for the same lock
     address = lock.address if kind_of(lock.kind).behaviour != "thread-end" else lock.owner or 0
-    return SeenLock(lock.kind, address, lock.state, name=lock.name, elsewhere=lock.shared, python=lock, why=lock.why,
+    return SeenLock(lock.kind, address, lock.state, name=lock.name, shared=lock.shared, python=lock, why=lock.why,
                     known_by=frozenset((lock.address,)))

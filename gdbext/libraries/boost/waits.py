@@ -19,7 +19,7 @@ from gdbext.glibc.mutex import decode_mutex
 from gdbext.inferior.protocol import Memory
 from gdbext.layout.table import Layouts
 from gdbext.locks.library_parts import LibraryWaits
-from gdbext.locks.seen import MENTIONS, READERS, SeenLock
+from gdbext.locks.seen import MENTIONS, READERS, NotRecorded, SeenLock
 from gdbext.model import EXCLUSIVE, SHARED, Mode
 from gdbext.model.reasons import because
 from gdbext.record import record
@@ -104,7 +104,7 @@ class Boost(LibraryWaits):
     def find_purpose(self, seen: SeenThread, event: SeenLock) -> SeenLock | None:
         """The mutex that one of its condition variables belongs to; None for any other condition variable."""
         layouts = self._scene.library.layouts
-        if layouts is None or event.elsewhere:
+        if layouts is None or event.shared:
             return None
         state = find_shared_mutex(self._memory, layouts, event.address)
         if state is None:
@@ -112,8 +112,8 @@ class Boost(LibraryWaits):
         text = "write-locked" if state.exclusive else "read-locked" if state.readers else "changing hands"
         mode: Mode = SHARED if state.shared else EXCLUSIVE
         if state.readers:
-            return SeenLock(KIND, state.address, text, mode, count=state.readers, find_holders=READERS)
-        return SeenLock(KIND, state.address, text, mode, find_holders=MENTIONS if state.exclusive else None,
+            return SeenLock(KIND, state.address, text, mode, held=NotRecorded(READERS, state.readers))
+        return SeenLock(KIND, state.address, text, mode, held=NotRecorded(MENTIONS if state.exclusive else None),
                         why=because("records-no-owner", what="shared-mutex"))
 
 

@@ -15,7 +15,7 @@ from gdbext.libraries.java.heap import Objects
 from gdbext.libraries.java.hotspot import JavaThread
 from gdbext.libraries.java.parking import Parking
 from gdbext.locks.library_parts import LibraryWaits
-from gdbext.locks.seen import FREE, SeenLock, held_by
+from gdbext.locks.seen import FREE, Orphaned, RecordedTid, SeenLock, held_by, may_be_held_by
 from gdbext.model import DERIVED, EXCLUSIVE, RECORDED, SHARED, Evidence, Mode
 from gdbext.model.reasons import Reason, because
 from gdbext.threads.threads import SeenThread
@@ -126,11 +126,11 @@ class Java(LibraryWaits):
         number = self._threads.number_of_pthread.get(owner.pthread) if owner is not None else None
         same = self._threads.number_of_tid.get(owner.tid) if owner is not None else None
         if owner is not None and same is None:
-            return replace(lock, owner=owner.tid)
+            return replace(lock, held=RecordedTid(owner.tid))
         if number is None or number != same:
             # another thread may have got the descriptor or the TID
             return replace(lock, why=because("java-owner-unknown", word=word))
-        return replace(lock, holders=held_by((number,), evidence, why, mode), why=why)
+        return replace(lock, held=held_by((number,), evidence, why, mode), why=why)
 
     def _name(self, address: int) -> str | None:
         """The class of the object that a monitor belongs to."""
@@ -175,7 +175,7 @@ class Java(LibraryWaits):
         if parked.lock == "free":
             return replace(lock, state=FREE, why=because("lock-about-to-be-taken"))
         if parked.lock == "left":
-            return replace(lock, orphan=because("thread-exited"))
+            return replace(lock, held=Orphaned(because("thread-exited")))
         if parked.lock == "read":
             found = self._with_owner(lock, owner, parked.owner, mode=SHARED) if owner is not None else lock
             if not found.holders:
@@ -185,7 +185,7 @@ class Java(LibraryWaits):
             return replace(found, why=first) if parked.readers > 1 else found
         found = self._with_owner(lock, owner, parked.owner)
         if parked.lock == "claimed":
-            return replace(lock, candidates=tuple([holder.thread for holder in found.holders]),
+            return replace(lock, held=may_be_held_by([holder.thread for holder in found.holders]),
                            why=because("java-owner-claimed") if found.holders else found.why)
         # a thread that has such a lock does not wait for it
         return found if owner is not thread else None

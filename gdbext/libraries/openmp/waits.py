@@ -36,7 +36,7 @@ from gdbext.libraries.openmp.libgomp import (
 )
 from gdbext.locks.library_parts import LibraryWaits
 from gdbext.locks.scene import Scene
-from gdbext.locks.seen import SeenLock, for_purpose, held_by
+from gdbext.locks.seen import Orphaned, SeenLock, for_purpose, held_by, may_be_held_by
 from gdbext.model import INFERRED
 from gdbext.model.reasons import Reason, because
 from gdbext.record import record
@@ -109,8 +109,10 @@ class OpenMP(LibraryWaits):
         if key not in self._known:
             try:
                 found = self._read_lock(library, seen, futex)
-                self._known[key] = replace(found, holders=held_by(
-                    [holder.thread for holder in found.holders], INFERRED, found.why)) if found is not None else None
+                if found is not None and found.holders:
+                    numbers = [holder.thread for holder in found.holders]
+                    found = replace(found, held=held_by(numbers, INFERRED, found.why))
+                self._known[key] = found
             except GdbextError:
                 self._known[key] = None
         return self._known[key]
@@ -250,18 +252,18 @@ class OpenMP(LibraryWaits):
     def _with_missing(self, barrier: BarrierState, state: str, members: Collection[int],
                  missing: Sequence[int]) -> SeenLock:
         if len(members) == barrier.total and len(missing) == barrier.missing:
-            return SeenLock(BARRIER, barrier.address, state, holders=held_by(missing, INFERRED),
+            return SeenLock(BARRIER, barrier.address, state, held=held_by(missing, INFERRED),
                             why=because("members-missing", missing=barrier.missing))
         why = because("members-elsewhere", missing=barrier.missing, seen=len(members), total=barrier.total,
                       elsewhere=len(missing))
-        return SeenLock(BARRIER, barrier.address, state, candidates=tuple(missing), why=why)
+        return SeenLock(BARRIER, barrier.address, state, held=may_be_held_by(missing), why=why)
 
     def _tasks_left(self, barrier: BarrierState, members: Collection[int], busy: Sequence[int]) -> SeenLock:
         state = f"{barrier.total} of {barrier.total} arrived, tasks left"
         if len(members) == barrier.total and busy:
-            return SeenLock(BARRIER, barrier.address, state, holders=held_by(busy, INFERRED),
+            return SeenLock(BARRIER, barrier.address, state, held=held_by(busy, INFERRED),
                             why=because("tasks-run"))
-        return SeenLock(BARRIER, barrier.address, state, candidates=tuple(busy), why=_TASKS_LEFT)
+        return SeenLock(BARRIER, barrier.address, state, held=may_be_held_by(busy), why=_TASKS_LEFT)
 
     def _orphaned(self, library: _Library, barrier: BarrierState, state: str,
                   known: Collection[int]) -> SeenLock | None:
@@ -275,7 +277,7 @@ class OpenMP(LibraryWaits):
             return None
         why = because("members-not-existing", missing=barrier.total - len(known), total=barrier.total)
         return SeenLock(BARRIER, barrier.address, state, why=why,
-                          orphan=because("left-behind-by-fork" if len(known) == 1 else "thread-exited"))
+                          held=Orphaned(because("left-behind-by-fork" if len(known) == 1 else "thread-exited")))
 
     def _may_come(self, library: _Library, seen: SeenThread) -> bool:
         native = seen.native(self._code)
@@ -290,11 +292,11 @@ class OpenMP(LibraryWaits):
         awake = tuple(sorted(number for number in members if not self._inside(library, self._threads[number])))
         functions = self._sites.site(seen.native(self._code)).functions
         if any("task" in name for name in functions):
-            return SeenLock(BARRIER, address, "tasks left", candidates=awake, why=_TASKS_LEFT)
+            return SeenLock(BARRIER, address, "tasks left", held=may_be_held_by(awake), why=_TASKS_LEFT)
         why = because("ordered-section")
         if "GOMP_ordered_start" not in functions:
             why = because("records-no-owner", what="libgomp-semaphore")
-        return SeenLock(LOCK, address, "locked", candidates=awake, why=why)
+        return SeenLock(LOCK, address, "locked", held=may_be_held_by(awake), why=why)
 
     # -- critical sections and locks ---------------------------------------------------------------------------
 
@@ -304,7 +306,7 @@ class OpenMP(LibraryWaits):
         found = [seen.number for seen in self._readable if owner and places is not None
                  and self._runs_task(places, seen, owner)]
         if len(found) == 1:
-            return SeenLock(LOCK, address, "locked", holders=held_by(found, INFERRED), why=because("owner-is-its-task"))
+            return SeenLock(LOCK, address, "locked", held=held_by(found, INFERRED), why=because("owner-is-its-task"))
         return self._mentioned(address, because("owner-task-unknown"))
 
     @if_unreadable(False)
@@ -326,10 +328,10 @@ class OpenMP(LibraryWaits):
             return self._mentioned(address, because("records-no-owner", what="openmp-lock"))
         inside = self._in_section(library, address, starts, waiters)
         if len(inside) == 1 and self._threads.all_available:
-            return SeenLock(LOCK, address, "locked", holders=held_by(inside, INFERRED),
+            return SeenLock(LOCK, address, "locked", held=held_by(inside, INFERRED),
                             why=because("only-thread-inside", where="critical-section"))
         if inside:
-            return SeenLock(LOCK, address, "locked", candidates=inside,
+            return SeenLock(LOCK, address, "locked", held=may_be_held_by(inside),
                             why=because("maybe-inside", where="critical-section"))
         return self._mentioned(address, because("nobody-inside", where="critical-section"))
 
@@ -351,7 +353,7 @@ class OpenMP(LibraryWaits):
 
     def _mentioned(self, address: int, why: Reason) -> SeenLock:
         found = self._mentions.threads_with(address) - self._asleep[address]
-        return SeenLock(LOCK, address, "locked", candidates=tuple(sorted(found)), why=why)
+        return SeenLock(LOCK, address, "locked", held=may_be_held_by(found), why=why)
 
 
 WAITS = OpenMP

@@ -11,8 +11,8 @@ from gdbext.inferior.protocol import Memory
 from gdbext.libraries.qt.decoding import locker_holds
 from gdbext.locks.library_parts import LibraryHolders
 from gdbext.locks.python_reader import Reader
-from gdbext.locks.seen import SeenLock, held_by
-from gdbext.model import DERIVED, EXCLUSIVE, SHARED, Mode, PyFrame
+from gdbext.locks.seen import Known, SeenLock
+from gdbext.model import DERIVED, EXCLUSIVE, SHARED, Holder, Mode, PyFrame
 from gdbext.model.kinds import LockKind
 from gdbext.model.reasons import because
 
@@ -40,11 +40,11 @@ class Lockers(LibraryHolders):
         inside = {seen.number: at for seen in scene.threads
                   for reader, stack in self._holding.python_stacks(seen.number) for raw in stack
                   for at in _held(scene.memory, reader, raw, lock, locker)}
-        if not 0 < len(inside) <= max(lock.count, 1):
+        if not 0 < len(inside) <= max(lock.readers, 1):
             return None
-        mode: Mode = SHARED if lock.count else EXCLUSIVE
-        holders = [held_by((number,), DERIVED, _INSIDE, mode, at) for number, at in sorted(inside.items())]
-        return replace(lock, holders=tuple(holder for each in holders for holder in each), why=_INSIDE)
+        mode: Mode = SHARED if lock.readers else EXCLUSIVE
+        holders = tuple([Holder(number, mode, DERIVED, _INSIDE, at) for number, at in sorted(inside.items())])
+        return replace(lock, held=Known(holders), why=_INSIDE)
 
 def _held(memory: Memory, reader: Reader, raw: RawFrame, lock: SeenLock, locker: str) -> Iterator[PyFrame]:
     """The frame at the `with` statement of each locker that has the lock."""

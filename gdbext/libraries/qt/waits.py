@@ -20,7 +20,16 @@ from gdbext.libraries.qt import decoding
 from gdbext.libraries.qt.rwlock import RwlockState, decode_rwlock
 from gdbext.locks.library_parts import LibraryWaits
 from gdbext.locks.scene import Scene
-from gdbext.locks.seen import FREE, SeenLock, held_by, without_owner
+from gdbext.locks.seen import (
+    FREE,
+    UNKNOWN,
+    RecordedDescriptor,
+    SeenLock,
+    by_descriptor,
+    held_by,
+    may_be_held_by,
+    without_owner,
+)
 from gdbext.model import DERIVED, EXCLUSIVE, INFERRED, SHARED, Mode
 from gdbext.model.reasons import because
 from gdbext.remembered import remembered
@@ -110,8 +119,7 @@ class Qt(LibraryWaits):
             return without_owner(MUTEX, address, state, MUTEX)
         owner = decoding.owner_of_recursive(self._memory, address) if locked else 0
         number = self._threads.number_of_pthread.get(owner)
-        return SeenLock(RECURSIVE, address, state, holders=held_by((number,)),
-                        owner_descriptor=owner if number is None and owner else None,
+        return SeenLock(RECURSIVE, address, state, held=by_descriptor(number, owner),
                         why=None if owner else because("lock-about-to-be-taken"))
 
     def find_purpose(self, seen: SeenThread, event: SeenLock) -> SeenLock | None:
@@ -199,9 +207,9 @@ class Qt(LibraryWaits):
         if not owners:
             return without_owner(RWLOCK, address, text, RWLOCK, mode, state.readers)
         numbers = self._threads.number_of_pthread
-        holders = held_by([numbers.get(owner) for owner in owners], mode=EXCLUSIVE if state.written else SHARED)
-        return SeenLock(RWLOCK, address, text, mode, holders=holders,
-                        owner_descriptor=None if holders else owners[0])
+        held = held_by([numbers.get(owner) for owner in owners], mode=EXCLUSIVE if state.written else SHARED)
+        return SeenLock(RWLOCK, address, text, mode,
+                        held=RecordedDescriptor(owners[0]) if held == UNKNOWN else held)
 
     # -- the end of a thread ---------------------------------------------------------------------------------
 
@@ -217,7 +225,7 @@ class Qt(LibraryWaits):
         for word in self._stack(seen.number):
             pthread = decoding.ended_thread(self._memory, word, condition, pthreads)
             if pthread is not None:
-                return SeenLock("thread-exit", pthread, "running", holders=held_by((pthreads[pthread],)))
+                return SeenLock("thread-exit", pthread, "running", held=held_by((pthreads[pthread],)))
         return None
 
     # -- blocking queued calls -------------------------------------------------------------------------------
@@ -229,7 +237,7 @@ class Qt(LibraryWaits):
                 if decoding.has_call(self._memory, major, data, address):
                     why = because("qt-call-queued")
                     number = self._threads.number_of_pthread[data.pthread]
-                    return SeenLock(CALL, address, "queued", holders=held_by((number,), DERIVED, why), why=why)
+                    return SeenLock(CALL, address, "queued", held=held_by((number,), DERIVED, why), why=why)
             except GdbextError:
                 continue
         handling = [other.number for other in self._threads if other is not seen and other.unavailable is None
@@ -237,8 +245,8 @@ class Qt(LibraryWaits):
                             for word in self._stack(other.number))]
         if len(handling) == 1 and self._threads.all_available:
             why = because("qt-call-handled")
-            return SeenLock(CALL, address, "handled", holders=held_by(handling, INFERRED, why), why=why)
-        return SeenLock(CALL, address, "waited for", candidates=tuple(sorted(handling)), why=because("qt-call-unknown"))
+            return SeenLock(CALL, address, "handled", held=held_by(handling, INFERRED, why), why=why)
+        return SeenLock(CALL, address, "waited for", held=may_be_held_by(handling), why=because("qt-call-unknown"))
 
     @cached_property
     def _thread_data(self) -> Sequence[decoding.ThreadData]:

@@ -15,7 +15,7 @@ from gdbext.libraries.rust import parking_lot, std
 from gdbext.libraries.rust.pools import WAITS_FOR_JOB, describe_wait
 from gdbext.locks.library_parts import LibraryWaits
 from gdbext.locks.scene import Scene
-from gdbext.locks.seen import FREE, MENTIONS, SeenLock, for_purpose, job_of_pool, without_owner
+from gdbext.locks.seen import FREE, MENTIONS, NotRecorded, SeenLock, for_purpose, job_of_pool, without_owner
 from gdbext.model import EXCLUSIVE, SHARED, Mode
 from gdbext.model.kinds import LockKind, kind_of
 from gdbext.model.reasons import because
@@ -169,7 +169,7 @@ class Rust(LibraryWaits):
                 mode, state = EXCLUSIVE, std.rwlock_of_writer(self._memory, futex.address)
             return _rwlock(kind, state, mode) if state is not None else None
         if kind == _STD_ONCE:
-            return SeenLock(kind, futex.address, "in progress", find_holders=MENTIONS,
+            return SeenLock(kind, futex.address, "in progress", held=NotRecorded(MENTIONS),
                             why=because("records-no-owner", what="rust"))
         if kind == _STD_PARK:
             return SeenLock(kind, futex.address, "parked", why=because("park-has-no-owner"))
@@ -218,7 +218,7 @@ class Rust(LibraryWaits):
             if locked is not None and not (kind and mutex):
                 found.append(_lock(_MUTEX, parked.key, locked))
         if kind in (None, _ONCE) and not parked.token and parking_lot.is_running_once(self._memory, parked.key):
-            found.append(SeenLock(_ONCE, parked.key, "in progress", find_holders=MENTIONS,
+            found.append(SeenLock(_ONCE, parked.key, "in progress", held=NotRecorded(MENTIONS),
                                   why=because("records-no-owner", what="parking-lot")))
         return found[0] if len(found) == 1 else None
 

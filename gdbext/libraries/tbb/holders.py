@@ -14,8 +14,8 @@ from gdbext.libraries.tbb.decoding import find_wait_of_task
 from gdbext.libraries.tbb.waits import is_tbb, waiting_function
 from gdbext.locks.library_parts import LibraryHolders
 from gdbext.locks.scene import Scene
-from gdbext.locks.seen import SeenLock, held_by
-from gdbext.model import DERIVED
+from gdbext.locks.seen import Known, SeenLock
+from gdbext.model import DERIVED, EXCLUSIVE, Holder
 from gdbext.model.reasons import Reason, because
 from gdbext.threads.threads import SeenThread
 
@@ -29,8 +29,8 @@ class TbbTasks(LibraryHolders):
     def find(self, lock: SeenLock, waiters: Collection[int]) -> SeenLock:
         """The threads that run a task which the wait needs."""
         found = self.threads_running(lock.address)
-        return replace(lock, holders=tuple([
-            holder for number, why in found.items() for holder in held_by((number,), DERIVED, why)]))
+        holders = tuple([Holder(number, EXCLUSIVE, DERIVED, why) for number, why in found.items()])
+        return replace(lock, held=Known(holders))
 
     def threads_running(self, wait: int) -> Mapping[int, Reason]:
         """The numbers of the threads that run a task which a wait needs, each with the reason.

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from gdbext.locks.library_parts import LibraryHolders
-from gdbext.locks.seen import SeenLock, one_inside
+from gdbext.locks.seen import FREE, SeenLock, may_be_held_by, one_inside
 from gdbext.model.reasons import because
 from gdbext.threads.site import before_signal
 from gdbext.threads.threads import SeenThread
@@ -23,7 +23,7 @@ class Inside(LibraryHolders):
 
         A thread that is awake in the loop in which others sleep may be another waiter, so it is only a candidate.
         """
-        if not lock.count:
+        if lock.state == FREE:
             return None
         code, threads = self._scene.code, self._scene.threads
         library = set()
@@ -39,7 +39,7 @@ class Inside(LibraryHolders):
             if any(module is not None and module.path in library for module in modules):
                 inside.add(seen.number)
         if any(self._is_awake_in_loop(threads[number]) for number in inside):
-            return replace(lock, candidates=tuple(sorted(inside)), why=because("maybe-inside", where="tcmalloc"))
+            return replace(lock, held=may_be_held_by(inside), why=because("maybe-inside", where="tcmalloc"))
         return one_inside(threads, lock, inside, "tcmalloc")
 
     def _is_awake_in_loop(self, seen: SeenThread) -> bool:

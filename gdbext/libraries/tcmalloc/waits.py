@@ -12,7 +12,7 @@ from gdbext.glibc.futex import FUTEX_WAIT, FutexWait
 from gdbext.inferior.cache import read_u32
 from gdbext.libraries.tcmalloc import LIBRARY
 from gdbext.locks.library_parts import LibraryWaits
-from gdbext.locks.seen import SeenLock
+from gdbext.locks.seen import FREE, SeenLock
 from gdbext.model.reasons import because
 from gdbext.threads.threads import SeenThread
 
@@ -38,8 +38,8 @@ class Tcmalloc(LibraryWaits):
         if word > _SLEEPER:
             return None
         if word == _FREE:
-            return SeenLock(KIND, futex.address, "free", repeats=True, why=because("lock-about-to-be-taken"))
-        return SeenLock(KIND, futex.address, "locked", repeats=True, count=1)
+            return SeenLock(KIND, futex.address, FREE, repeats=True, why=because("lock-about-to-be-taken"))
+        return SeenLock(KIND, futex.address, "locked", repeats=True)
 
 
 WAITS = Tcmalloc

@@ -21,7 +21,10 @@ from gdbext.locks.seen import (
     MENTIONS,
     READERS,
     RUNS_ONCE,
+    UNKNOWN,
+    NotRecorded,
     SeenLock,
+    may_be_held_by,
 )
 from gdbext.model import DERIVED
 from gdbext.model.kinds import LockKind
@@ -118,8 +121,9 @@ class Process:
                             self.waits, KnownCode())
 
     def find(self, how: str, waiters: Sequence[int], count: int = 1, lock: int = LOCK) -> Found:
-        view = SeenLock("mutex", lock, "any", count=count, find_holders=how)
+        view = SeenLock("mutex", lock, "any", held=NotRecorded(how, count))
         found = self.finder(view).find(view, waiters)
+        assert found is not None
         return Found(tuple(holder.thread for holder in found.holders), found.candidates, found.why)
 
 
@@ -343,7 +347,7 @@ def test_thread_whose_code_proves_it_is_the_holder(
     for _ in range(3):
         process.thread([APP])
     monkeypatch.setattr(proven_module, "ProvenHolders", lambda *_: Proofs(*proven))
-    view = SeenLock("spin-lock", LOCK, "locked", find_holders=MENTIONS, candidates=(3,))
+    view = SeenLock("spin-lock", LOCK, "locked", held=may_be_held_by((3,)))
     finder = process.finder(view)
     found = finder.prove(view, [1])
     assert found is not None
@@ -358,7 +362,7 @@ def test_functions_are_those_of_the_namespace_in_which_a_thread_waits(monkeypatc
         process.thread([pc])
     proofs = Proofs()
     monkeypatch.setattr(proven_module, "ProvenHolders", lambda *_: proofs)
-    view = SeenLock("absl-mutex", LOCK, "write-locked", find_holders=MENTIONS)
+    view = SeenLock("absl-mutex", LOCK, "write-locked", held=NotRecorded(MENTIONS))
     finder = process.finder(view)
     finder.prove(view, [1, 2])
     assert proofs.namespaces == {"lts_1"}
@@ -386,7 +390,7 @@ def test_lock_that_no_code_acquires_is_left_to_the_other_ways(monkeypatch: pytes
     process = Process()
     process.thread([APP])
     monkeypatch.setattr(proven_module, "ProvenHolders", lambda *_: Proofs())
-    view = SeenLock("spin-lock", LOCK, "locked", find_holders=MENTIONS)
+    view = SeenLock("spin-lock", LOCK, "locked", held=NotRecorded(MENTIONS))
     finder = process.finder(view)
     assert finder.prove(view, [1]) is None
 
@@ -398,7 +402,7 @@ def test_guards_prove_nothing_while_a_thread_may_have_given_a_lock_back(
     for _ in range(7):
         process.thread([APP])
     monkeypatch.setattr(proven_module, "ProvenHolders", lambda *_: proofs)
-    view = SeenLock("rust-rwlock", LOCK, "locked", count=2, find_holders=READERS if is_shared else None)
+    view = SeenLock("rust-rwlock", LOCK, "locked", held=NotRecorded(READERS, 2) if is_shared else UNKNOWN)
     kinds: tuple[LockKind, ...] = ("gil", "rust-condvar", "parking-lot-condvar", "pool-job", "futex")
     process.waits = {1: view, **{i: SeenLock(kind, LOCK + 8 * i, "locked") for i, kind in enumerate(kinds, 2)}}
     finder = process.finder(view)

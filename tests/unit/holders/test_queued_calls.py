@@ -14,7 +14,7 @@ WHY = because("call-is-queued", function="a", workers=2, queued=3, functions=("b
 
 def test_busy_workers_are_those_who_have_to_make_the_result() -> None:
     found = queued_behind(RESULT, [3, 2], "a", ["b", "a", "b"], True, {2: BUSY, 3: BUSY})
-    assert (found.holders, found.why) == (held_by([2, 3], INFERRED, WHY), WHY)
+    assert (found.held, found.why) == (held_by([2, 3], INFERRED, WHY), WHY)
 
 
 @pytest.mark.parametrize("waited", [{2: BUSY}, {2: BUSY, 3: IDLE}])

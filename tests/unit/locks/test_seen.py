@@ -1,14 +1,15 @@
 from __future__ import annotations
 
-from gdbext.locks.seen import SeenLock, held_by, merge
+from gdbext.locks.seen import Known, SeenLock, held_by, merge
 from gdbext.model import EXCLUSIVE, INFERRED, Holder, NamedObject, Waiter
 from gdbext.model.reasons import because
 
 
 def test_as_lock_has_the_id_the_holders_and_the_waiters() -> None:
-    holders = held_by((3, None), INFERRED, because("text", text="alone"))
-    assert holders == (Holder(3, EXCLUSIVE, INFERRED, because("text", text="alone")),)
-    lock = SeenLock("semaphore", 0x10, "zero", holders=holders).as_lock([Waiter(1, EXCLUSIVE)])
+    held = held_by((3, None), INFERRED, because("text", text="alone"))
+    holders = (Holder(3, EXCLUSIVE, INFERRED, because("text", text="alone")),)
+    assert held == Known(holders)
+    lock = SeenLock("semaphore", 0x10, "zero", held=held).as_lock([Waiter(1, EXCLUSIVE)])
     assert (lock.id, lock.wait_for, lock.holders, lock.waiters) == (
         "semaphore:0x10", "any", holders, (Waiter(1, EXCLUSIVE),))
     assert SeenLock("gil", 0x10, "held", number=2).id == "gil:2"

@@ -7,7 +7,19 @@ import pytest
 from gdbext.errors import GdbextError
 from gdbext.glibc.futex import FutexWait
 from gdbext.layout.select import glibc_layouts
-from gdbext.locks.seen import ALLOCATES, ARRIVING, INITIALISES, MENTIONS, READERS, RUNS_ONCE, SeenLock, held_by
+from gdbext.locks.seen import (
+    ALLOCATES,
+    ARRIVING,
+    INITIALISES,
+    MENTIONS,
+    READERS,
+    RUNS_ONCE,
+    UNKNOWN,
+    NotRecorded,
+    RecordedTid,
+    SeenLock,
+    held_by,
+)
 from gdbext.narrate.reasons import explain
 from gdbext.threads.site import NOWHERE, Site
 from gdbext.waits.lock_kinds import KINDS, Context, recognise, recognise_address
@@ -39,7 +51,7 @@ READ = {"__readers": 0xA, "__wrphase_futex": 2, "__writers_futex": 1}
 def test_mutex_that_elides_records_no_owner() -> None:
     members = laid_out("pthread_mutex_t", __lock=2, __kind=0x100)
     view = seen(members, FutexWait(AT, 0x80, 2, False), "pthread_mutex_lock")
-    assert (view.kind, view.owner, view.find_holders) == ("mutex", None, None)
+    assert (view.kind, view.held) == ("mutex", UNKNOWN)
     assert view.why is not None
     assert "lock elision" in explain(view.why)
     assert seen(members, FutexWait(AT, 0x80, 2, False)).kind == "futex", "any word may look like that"
@@ -55,13 +67,13 @@ def test_mutex_that_elides_records_no_owner() -> None:
 ], ids=["plain", "timed", "shared", "ceiling", "robust", "PI", "robust PI"])
 def test_mutexes(members: dict[str, int], op: int, expected: int, functions: tuple[str, ...]) -> None:
     view = seen(laid_out("pthread_mutex_t", **members), FutexWait(AT, op, expected, False), *functions)
-    assert (view.kind, view.address, view.owner, view.mode, view.as_lock(()).wait_for) == (
-        "mutex", AT, TID, "exclusive", "all")
+    assert (view.kind, view.address, view.held, view.mode, view.as_lock(()).wait_for) == (
+        "mutex", AT, RecordedTid(TID), "exclusive", "all")
 
 
 def test_shared_mutex_may_be_held_elsewhere() -> None:
     view = seen(laid_out("pthread_mutex_t", **{**HELD, "__kind": 0x80}), FutexWait(AT, 0, 2, False))
-    assert view.elsewhere
+    assert view.shared
 
 
 def test_owner_that_is_not_a_thread_needs_the_name_of_a_function() -> None:
@@ -73,26 +85,26 @@ def test_owner_that_is_not_a_thread_needs_the_name_of_a_function() -> None:
 def test_low_level_lock_is_not_a_mutex() -> None:
     # glibc's own locks are a bare word of value 2, with no owner behind it
     view = seen(laid_out("pthread_mutex_t", __lock=2), FutexWait(AT, 0x80, 2, False))
-    assert (view.kind, view.owner) == ("futex", None)
+    assert (view.kind, view.held) == ("futex", NotRecorded(MENTIONS))
     assert view.why
 
 
-@pytest.mark.parametrize(("members", "offset", "expected", "mode", "owner", "readers"), [
-    (WRITTEN, 8, 3, "shared", TID, 0), (WRITTEN, 12, 3, "exclusive", TID, 0), (READ, 8, 2, "exclusive", None, 1),
-    ({**READ, "__writers_futex": 3}, 12, 3, "exclusive", None, 1),
-    ({**READ, "__readers": 0xE, "__flags": 2}, 0, 0xE, "shared", None, 1),
+@pytest.mark.parametrize(("members", "offset", "expected", "mode", "readers"), [
+    (WRITTEN, 8, 3, "shared", 0), (WRITTEN, 12, 3, "exclusive", 0), (READ, 8, 2, "exclusive", 1),
+    ({**READ, "__writers_futex": 3}, 12, 3, "exclusive", 1),
+    ({**READ, "__readers": 0xE, "__flags": 2}, 0, 0xE, "shared", 1),
 ])
 @pytest.mark.parametrize("functions", [(), ("pthread_rwlock_wrlock",), ("pthread_rwlock_clockrdlock",)])
-def test_rwlocks(members: dict[str, int], offset: int, expected: int, mode: str, owner: int | None, readers: int,
+def test_rwlocks(members: dict[str, int], offset: int, expected: int, mode: str, readers: int,
                  functions: tuple[str, ...]) -> None:
     view = seen(laid_out("pthread_rwlock_t", **members), FutexWait(AT + offset, 0x189, expected, False), *functions)
-    assert (view.kind, view.address, view.mode, view.owner, view.count) == ("rwlock", AT, mode, owner, readers)
-    assert view.find_holders == (READERS if readers else None)
+    assert (view.kind, view.address, view.mode) == ("rwlock", AT, mode)
+    assert view.held == (NotRecorded(READERS, readers) if readers else RecordedTid(TID))
 
 
 def test_semaphore() -> None:
     view = seen(laid_out("sem_t", data=2 << 32), FutexWait(AT, 0x189, 0, False), sleepers=2)
-    assert (view.kind, view.address, view.as_lock(()).wait_for, view.owner) == ("semaphore", AT, "any", None)
+    assert (view.kind, view.address, view.as_lock(()).wait_for, view.held) == ("semaphore", AT, "any", UNKNOWN)
 
 
 def test_semaphore_that_counts_fewer_than_sleep_is_none() -> None:
@@ -114,7 +126,7 @@ def test_mutex_that_a_waiter_of_a_condition_variable_takes_again() -> None:
 def test_join(op: int, functions: tuple[str, ...]) -> None:
     memory = laid_out("struct pthread", tid=TID)
     view = seen(memory, FutexWait(AT + 720, op, TID, False), *functions, descriptors={AT: 7, AT + 0x8000: 8})
-    assert (view.kind, view.address, view.holders) == ("thread-exit", AT, held_by((7,)))
+    assert (view.kind, view.address, view.held) == ("thread-exit", AT, held_by((7,)))
 
 
 def test_join_of_a_thread_that_has_just_ended() -> None:
@@ -134,7 +146,7 @@ def test_names_on_the_stack_rule_kinds_out() -> None:
 def test_word_of_unknown_meaning(wait: FutexWait) -> None:
     view = seen(laid_out("sem_t"), wait)
     assert (view.kind, view.address) == ("futex", wait.address)
-    assert (view.owner, view.holders, view.find_holders) == (None, (), MENTIONS)
+    assert view.held == NotRecorded(MENTIONS)
     assert view.why
 
 
@@ -142,8 +154,8 @@ def test_word_of_unknown_meaning(wait: FutexWait) -> None:
 def test_barrier(functions: tuple[str, ...]) -> None:
     memory = laid_out("pthread_barrier_t", **{"in": 2, "count": 5})
     view = seen(memory, FutexWait(AT + 4, 0x80, 0, False), *functions, sleepers=2)
-    assert (view.kind, view.address, view.state, view.count) == ("barrier", AT, "2 of 5 arrived", 3)
-    assert view.find_holders == ARRIVING
+    assert (view.kind, view.address, view.state) == ("barrier", AT, "2 of 5 arrived")
+    assert view.held == NotRecorded(ARRIVING, 3)
 
 
 def word(value: int) -> FakeMemory:
@@ -154,28 +166,30 @@ def word(value: int) -> FakeMemory:
 
 def test_guard_of_a_static_variable() -> None:
     view = seen(word(0x10100), FutexWait(AT, 0, 0x10100, False), "syscall")
-    assert (view.kind, view.address, view.state, view.find_holders) == ("static-guard", AT, "in progress", INITIALISES)
+    assert (view.kind, view.address, view.state) == ("static-guard", AT, "in progress")
+    assert view.held == NotRecorded(INITIALISES)
     assert seen(word(1), FutexWait(AT, 0, 0x10100, False)).kind == "futex", "it is initialised by now"
 
 
 @pytest.mark.parametrize("expected", [1, 5, 0x401])
 def test_once(expected: int) -> None:
     view = seen(word(expected), FutexWait(AT, 0x80, expected, False), "pthread_once")
-    assert (view.kind, view.address, view.state, view.find_holders) == ("once", AT, "in progress", RUNS_ONCE)
+    assert (view.kind, view.address, view.state) == ("once", AT, "in progress")
+    assert view.held == NotRecorded(RUNS_ONCE)
     assert seen(word(expected), FutexWait(AT, 0x80, expected, False)).kind == "futex", "any small number looks like it"
     assert seen(word(expected + 1), FutexWait(AT, 0x80, expected, False), "pthread_once").kind == "futex"
 
 
 def test_malloc_arena() -> None:
     view = seen(word(2), FutexWait(AT, 0x80, 2, False), "__lll_lock_wait_private", "malloc", "fopen")
-    assert (view.kind, view.address, view.find_holders) == ("malloc-arena", AT, ALLOCATES)
+    assert (view.kind, view.address, view.held) == ("malloc-arena", AT, NotRecorded(ALLOCATES))
 
 
 @pytest.mark.parametrize(("functions", "kind"), [(("fputs",), "stdio"), (("exit",), "mutex"), ((), "mutex")])
 def test_lock_that_a_descriptor_owns(functions: tuple[str, ...], kind: str) -> None:
     memory = laid_out("_IO_lock_t", lock=2, owner=0x7EEE0700)
     view = seen(memory, FutexWait(AT, 0x80, 2, False), *functions, descriptors={0x7EEE0700: 7})
-    assert (view.kind, view.address, view.holders, view.state) == (kind, AT, held_by((7,)), "locked")
+    assert (view.kind, view.address, view.held, view.state) == (kind, AT, held_by((7,)), "locked")
 
 
 @pytest.mark.parametrize(("wait", "words"), [
@@ -183,7 +197,7 @@ def test_lock_that_a_descriptor_owns(functions: tuple[str, ...], kind: str) -> N
     (FutexWait(AT, 0x89, 2, True), "unknown"), (FutexWait(AT, 0x80, 0x80000000, False), "unknown")])
 def test_words_of_other_runtimes(wait: FutexWait, words: str) -> None:
     view = seen(word(0x77), wait)
-    assert (view.kind, view.find_holders) == ("futex", MENTIONS)
+    assert (view.kind, view.held) == ("futex", NotRecorded(MENTIONS))
     assert view.why is not None
     assert words in explain(view.why)
 
@@ -204,7 +218,7 @@ def given(memory: FakeMemory, address: int) -> tuple[SeenLock | None, str | None
 def test_given_a_mutex() -> None:
     view, note = given(laid_out("pthread_mutex_t", **HELD), AT)
     assert view is not None
-    assert (view.kind, view.owner, note) == ("mutex", TID, None)
+    assert (view.kind, view.held, note) == ("mutex", RecordedTid(TID), None)
 
 
 @pytest.mark.parametrize(("members", "state"), [(WRITTEN, "write-locked"), (READ, "read-locked")])

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from gdbext.locks.seen import SeenLock, SeenWait
+from gdbext.locks.seen import RecordedTid, SeenLock, SeenWait
 from gdbext.waits.recognisers import RECOGNISERS, _with_known_kinds, find_waits
 from tests.support.contexts import context_of
 from tests.support.fake_target import READ, FakeTarget
@@ -24,7 +24,7 @@ def test_each_thread_that_waits_has_a_wait() -> None:
 
 def test_waiters_at_one_address_wait_for_one_lock() -> None:
     """One stack shows the ``BoundedSemaphore(1)``, another only the SemLock in it, which looks like a Lock."""
-    lock, semaphore = SeenLock("py-lock", 0x10, "locked", owner=7), SeenLock("py-semaphore", 0x10, "zero")
+    lock, semaphore = SeenLock("py-lock", 0x10, "locked", held=RecordedTid(7)), SeenLock("py-semaphore", 0x10, "zero")
     other = SeenLock("py-lock", 0x20, "locked")
     waits = {1: SeenWait(lock=lock), 2: SeenWait(lock=semaphore), 3: SeenWait(lock=other), 4: SeenWait()}
     assert [wait.lock for wait in _with_known_kinds(waits).values()] == [semaphore, semaphore, other, None]

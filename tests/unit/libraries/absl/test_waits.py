@@ -8,7 +8,7 @@ from gdbext.arch import x86_64
 from gdbext.glibc.futex import FutexWait
 from gdbext.inferior.protocol import ThreadRef
 from gdbext.libraries.absl.waits import Absl
-from gdbext.locks.seen import MENTIONS, READERS, SeenLock
+from gdbext.locks.seen import MENTIONS, READERS, UNKNOWN, Held, NotRecorded, SeenLock
 from gdbext.threads.threads import SeenThread
 from tests.support.fake_absl import HOW_READ, HOW_WRITE, FakeAbsl
 from tests.support.scenes import scene_of
@@ -35,12 +35,12 @@ class Process(FakeAbsl):
 
 @pytest.mark.parametrize("op", [WAIT, WAIT_UNTIL])
 @pytest.mark.parametrize(("how", "flags", "expected"), [
-    (HOW_WRITE, 12, ("write-locked", "exclusive", 0, MENTIONS)),
-    (HOW_READ, 12, ("write-locked", "shared", 0, MENTIONS)),
-    (HOW_WRITE, 5, ("read-locked", "exclusive", 3, READERS)),
-    (HOW_WRITE, 4, ("free", "exclusive", 0, None)),
+    (HOW_WRITE, 12, ("write-locked", "exclusive", NotRecorded(MENTIONS))),
+    (HOW_READ, 12, ("write-locked", "shared", NotRecorded(MENTIONS))),
+    (HOW_WRITE, 5, ("read-locked", "exclusive", NotRecorded(READERS, 3))),
+    (HOW_WRITE, 4, ("free", "exclusive", UNKNOWN)),
 ])
-def test_mutex(how: int, flags: int, expected: tuple[str, str, int, str | None], op: int) -> None:
+def test_mutex(how: int, flags: int, expected: tuple[str, str, Held], op: int) -> None:
     process = Process()
     (synch,) = process.queue(1)
     word = process.wait(synch, how)
@@ -51,7 +51,7 @@ def test_mutex(how: int, flags: int, expected: tuple[str, str, int, str | None],
     lock = process.find(word, op)
     assert lock is not None
     assert (lock.kind, lock.address) == ("absl-mutex", process.lock)
-    assert (lock.state, lock.mode, lock.count, lock.find_holders) == expected
+    assert (lock.state, lock.mode, lock.held) == expected
 
 
 def test_condvar_in_a_register() -> None:

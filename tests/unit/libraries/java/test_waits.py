@@ -10,7 +10,7 @@ from gdbext.inferior.protocol import Module, Section, Symbol, ThreadRef
 from gdbext.libraries.java import waits as java
 from gdbext.libraries.java.hotspot import CONDVAR_WAIT, MONITOR_WAIT, OBJECT_WAIT
 from gdbext.libraries.java.waits import Java
-from gdbext.locks.seen import SeenLock, held_by
+from gdbext.locks.seen import UNKNOWN, Orphaned, RecordedTid, SeenLock, held_by, may_be_held_by
 from gdbext.model import DERIVED, RECORDED, SHARED, Evidence
 from gdbext.model.reasons import because
 from gdbext.threads.threads import SeenThread, Threads
@@ -104,8 +104,8 @@ def test_monitor_of_another_thread(version: str, evidence: Evidence, why: object
     lock = process.find()
     assert lock is not None
     assert (lock.kind, lock.address, lock.state, lock.name) == ("java-monitor", monitor, "locked", VECTOR)
-    assert lock.holders == held_by((2,), evidence, lock.why)
-    assert (lock.why, lock.owner) == (why, None)
+    assert lock.held == held_by((2,), evidence, lock.why)
+    assert lock.why == why
     # it retries, so its timeouts do not end the wait
     assert lock.repeats
 
@@ -127,7 +127,7 @@ def test_thread_enters_again_after_a_wait(monkeypatch: pytest.MonkeyPatch) -> No
     process.waits(waiting=monitor)
     lock = process.find()
     assert lock is not None
-    assert (lock.kind, lock.holders) == ("java-monitor", held_by((2,)))
+    assert (lock.kind, lock.held) == ("java-monitor", held_by((2,)))
 
 
 def test_wait_for_a_notification(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,7 +148,7 @@ def test_monitor_that_nobody_has(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def unproven(lock: SeenLock | None, word: int) -> bool:
-    return (lock is not None and lock.state == "locked" and not lock.holders and lock.owner is None
+    return (lock is not None and lock.state == "locked" and lock.held == UNKNOWN
             and lock.why == because("java-owner-unknown", word=word))
 
 
@@ -167,7 +167,7 @@ def test_owner_that_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     process.waits(pending=monitor)
     lock = process.find()
     assert lock is not None
-    assert (lock.owner, lock.holders, lock.why) == (99, (), None)
+    assert (lock.held, lock.why) == (RecordedTid(99), None)
 
 
 @pytest.mark.parametrize(("number", "tid"), [(2, 101), (3, 102)])
@@ -187,7 +187,7 @@ def test_descriptor_of_an_earlier_thread(monkeypatch: pytest.MonkeyPatch) -> Non
     process.waits(pending=monitor)
     lock = process.find()
     assert lock is not None
-    assert lock.holders == held_by((2,))
+    assert lock.held == held_by((2,))
 
 
 def test_thread_after_fork(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -198,7 +198,7 @@ def test_thread_after_fork(monkeypatch: pytest.MonkeyPatch) -> None:
     process.waits(pending=monitor)
     lock = process.find()
     assert lock is not None
-    assert lock.owner == 55
+    assert lock.held == RecordedTid(55)
 
 
 @pytest.mark.parametrize("case", [
@@ -240,7 +240,7 @@ def test_lock_of_another_thread(version: str, monkeypatch: pytest.MonkeyPatch) -
     process = Process(monkeypatch, version)
     address = process.java.lock_object(LOCK, process.other_object(), 1)
     process.sleeps_for(address)
-    assert process.find() == SeenLock("java-lock", address, "locked", holders=held_by((2,)), name=f"of {LOCK}")
+    assert process.find() == SeenLock("java-lock", address, "locked", held=held_by((2,)), name=f"of {LOCK}")
 
 
 def test_lock_that_nobody_has(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -263,7 +263,7 @@ def test_lock_whose_owner_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     address = process.java.lock_object(LOCK, process.java.java_thread(0, ENDED), 1)
     process.sleeps_for(address)
     assert process.find() == SeenLock("java-lock", address, "locked", name=f"of {LOCK}",
-                                      orphan=because("thread-exited"))
+                                      held=Orphaned(because("thread-exited")))
 
 
 def test_lock_whose_owner_fork_has_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -271,7 +271,7 @@ def test_lock_whose_owner_fork_has_left_behind(monkeypatch: pytest.MonkeyPatch) 
     process.sleeps_for(process.java.lock_object(LOCK, process.other_object(3, 99), 1))
     lock = process.find()
     assert lock is not None
-    assert (lock.owner, lock.holders, lock.why) == (99, (), None)
+    assert (lock.held, lock.why) == (RecordedTid(99), None)
 
 
 @pytest.mark.parametrize(("number", "tid"), [(2, 101), (3, 102)])
@@ -293,7 +293,7 @@ def test_lock_of_a_virtual_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     process.java.refer(native, "JavaThread._vthread", virtual)
     lock = process.find()
     assert lock is not None
-    assert lock.holders == held_by((2,))
+    assert lock.held == held_by((2,))
 
 
 def test_lock_of_a_class_of_the_program_has_a_candidate(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -301,7 +301,7 @@ def test_lock_of_a_class_of_the_program_has_a_candidate(monkeypatch: pytest.Monk
     owner = process.other_object()
     address = process.java.lock_object("app.Mutex", owner, 1)
     process.sleeps_for(address)
-    assert process.find() == SeenLock("java-lock", address, "locked", name="of app.Mutex", candidates=(2,),
+    assert process.find() == SeenLock("java-lock", address, "locked", name="of app.Mutex", held=may_be_held_by((2,)),
                                       why=because("java-owner-claimed"))
 
 
@@ -313,21 +313,21 @@ def test_read_write_lock(version: str, monkeypatch: pytest.MonkeyPatch) -> None:
     waiter = process.sleeps_for(address)
     name = f"of {RWLOCK}"
     process.java.wait_for(address, (waiter, False))
-    assert process.find() == SeenLock("java-rwlock", address, "write-locked", holders=held_by((2,)), name=name)
+    assert process.find() == SeenLock("java-rwlock", address, "write-locked", held=held_by((2,)), name=name)
     process.java.own(address, 0, 2 * reader)
     assert process.find() == SeenLock("java-rwlock", address, "read-locked", name=name,
                                       why=because("readers-counted", count=2))
     process.java.set(address, f"{LOCKS}ReentrantReadWriteLock$Sync", "firstReader", owner)
     assert process.find() == SeenLock("java-rwlock", address, "read-locked", name=name,
-                                      why=because("java-first-reader", count=2), holders=held_by((2,), mode=SHARED))
+                                      why=because("java-first-reader", count=2), held=held_by((2,), mode=SHARED))
     process.java.own(address, 0, reader)
     assert process.find() == SeenLock("java-rwlock", address, "read-locked", name=name,
-                                      holders=held_by((2,), mode=SHARED))
+                                      held=held_by((2,), mode=SHARED))
     # it has the lock as a reader
     process.java.set(address, f"{LOCKS}ReentrantReadWriteLock$Sync", "firstReader", waiter)
     lock = process.find()
     assert lock is not None
-    assert lock.holders == held_by((1,), mode=SHARED)
+    assert lock.held == held_by((1,), mode=SHARED)
 
 
 def test_reader_of_a_read_write_lock(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -335,7 +335,7 @@ def test_reader_of_a_read_write_lock(monkeypatch: pytest.MonkeyPatch) -> None:
     owner = process.other_object()
     address = process.java.lock_object(RWLOCK, owner, 1)
     process.java.wait_for(address, (process.sleeps_for(address), True))
-    assert process.find() == SeenLock("java-rwlock", address, "write-locked", SHARED, holders=held_by((2,)),
+    assert process.find() == SeenLock("java-rwlock", address, "write-locked", SHARED, held=held_by((2,)),
                                       name=f"of {RWLOCK}")
     # a writer is before it, which may have a timeout
     process.java.own(address, 0, 1 << 16)

@@ -218,7 +218,7 @@ def test_the_missing_hold_up_the_others(process: Process) -> None:
     process.thread([READ, APP + 0x20])
     wait = process.wait(waits)
     assert (wait.kind, wait.address, wait.state) == ("openmp-barrier", barrier_of(team), "2 of 4 arrived")
-    assert (holders(wait), wait.candidates, wait.orphan) == (missing, (), None)
+    assert (holders(wait), wait.candidates, wait.as_lock(()).orphan) == (missing, (), None)
     assert wait.why is not None
     assert "2 threads have not arrived" in explain(wait.why)
 
@@ -247,7 +247,7 @@ def test_member_that_is_not_seen_as_one(process: Process) -> None:
     process.asleep(WORKER, word_of(team), 0, team, 2)
     process.thread([READ, BODY, *WORKER])
     wait = process.wait(waits)
-    assert (holders(wait), wait.candidates, wait.orphan) == ((), (elsewhere,), None)
+    assert (holders(wait), wait.candidates, wait.as_lock(()).orphan) == ((), (elsewhere,), None)
 
 
 def test_thread_that_spins_in_the_library_has_arrived(process: Process) -> None:
@@ -273,7 +273,7 @@ def test_member_that_cannot_be_read(process: Process) -> None:
     for i in (2, 3):
         process.asleep(WORKER, word_of(team), 0, team, i)
     wait = process.wait(waits)
-    assert (holders(wait), wait.candidates, wait.orphan) == ((), (), None)
+    assert (holders(wait), wait.candidates, wait.as_lock(()).orphan) == ((), (), None)
 
 
 def test_nested_teams(process: Process) -> None:
@@ -319,7 +319,7 @@ def test_barrier_that_has_ended(process: Process) -> None:
     waits = process.asleep([BODY, *MASTER], word_of(team), 0, team, 0)
     process.thread([READ, BODY, *WORKER], team, 1)
     wait = process.wait(waits)
-    assert (holders(wait), wait.candidates, wait.orphan) == ((), (), None)
+    assert (holders(wait), wait.candidates, wait.as_lock(()).orphan) == ((), (), None)
 
 
 # -- pools -----------------------------------------------------------------------------------------------------
@@ -336,14 +336,14 @@ def test_idle_pool(process: Process) -> None:
     process.thread([READ, APP + 0x20])
     wait = process.wait(sleepers[0])
     assert (wait.kind, wait.address, wait.state) == ("openmp-barrier", at, "idle")
-    assert (holders(wait), wait.candidates, wait.orphan) == ((), (), None)
+    assert (holders(wait), wait.candidates, wait.as_lock(()).orphan) == ((), (), None)
 
 
 def test_region_that_waits_for_its_pool(process: Process) -> None:
     waits = process.asleep(MASTER, dock(process, 2) + 4, 0, process.team())
     process.thread([CLONE])  # a thread that is just being started
     wait = process.wait(waits)
-    assert (wait.state, wait.holders, wait.orphan) == ("2 of 4 arrived", (), None)
+    assert (wait.state, wait.holders, wait.as_lock(()).orphan) == ("2 of 4 arrived", (), None)
 
 
 # -- a child of fork ---------------------------------------------------------------------------------------------
@@ -353,7 +353,7 @@ def test_team_left_behind_by_fork(process: Process) -> None:
     waits = process.asleep(MASTER, word_of(team), 0, team, 0)
     process.thread([READ, APP + 0x20, CLONE])
     wait = process.wait(waits)
-    assert (wait.state, wait.holders, said(wait.orphan)) == ("1 of 4 arrived", (), "left behind by fork")
+    assert (wait.state, wait.holders, said(wait.as_lock(()).orphan)) == ("1 of 4 arrived", (), "left behind by fork")
     assert wait.why is not None
     assert "3 of its 4 threads" in explain(wait.why)
 
@@ -361,7 +361,7 @@ def test_team_left_behind_by_fork(process: Process) -> None:
 def test_pool_left_behind_by_fork(process: Process) -> None:
     waits = process.asleep(MASTER, dock(process, 2) + 4, 0, process.team())
     process.thread([READ, APP + 0x20, CLONE])
-    assert said(process.wait(waits).orphan) == "left behind by fork"
+    assert said(process.wait(waits).as_lock(()).orphan) == "left behind by fork"
 
 
 def test_new_threads_in_the_place_of_a_pool_left_behind(process: Process) -> None:
@@ -371,14 +371,14 @@ def test_new_threads_in_the_place_of_a_pool_left_behind(process: Process) -> Non
     for i in (1, 2, 3):
         process.thread([READ, APP + 0x20, CLONE], team, i)
     wait = process.wait(waits)
-    assert (holders(wait), wait.candidates, said(wait.orphan)) == ((), (), "left behind by fork")
+    assert (holders(wait), wait.candidates, said(wait.as_lock(()).orphan)) == ((), (), "left behind by fork")
 
 
 def test_members_that_ended(process: Process) -> None:
     team = process.team(missing=1)
     waits = [process.asleep(WORKER, word_of(team), 0, team, i) for i in (1, 2, 3)]
     process.thread([READ, APP + 0x20, CLONE])
-    assert said(process.wait(waits[0]).orphan) == "thread exited"
+    assert said(process.wait(waits[0]).as_lock(()).orphan) == "thread exited"
 
 
 @pytest.mark.parametrize("pcs", [[CLONE], [READ, APP + 0x20, *WORKER], [READ, APP + 0x20]],
@@ -388,7 +388,7 @@ def test_thread_that_may_yet_come(process: Process, pcs: list[int]) -> None:
     waits = process.asleep(MASTER, word_of(team), 0, team, 0)
     process.thread(pcs)
     wait = process.wait(waits)
-    assert (holders(wait), wait.orphan) == ((), None)
+    assert (holders(wait), wait.as_lock(()).orphan) == ((), None)
 
 
 # -- a libgomp whose code is not understood ----------------------------------------------------------------------

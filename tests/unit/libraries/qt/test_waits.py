@@ -9,7 +9,7 @@ from gdbext.arch import x86_64
 from gdbext.glibc.futex import FutexWait
 from gdbext.inferior.protocol import Module, Section, Symbol, ThreadRef
 from gdbext.libraries.qt.waits import Qt
-from gdbext.locks.seen import MENTIONS, READERS, SeenLock
+from gdbext.locks.seen import MENTIONS, READERS, UNKNOWN, NotRecorded, RecordedDescriptor, SeenLock
 from gdbext.model import DERIVED, EXCLUSIVE, INFERRED, SHARED
 from gdbext.model.reasons import because
 from gdbext.threads.threads import SeenThread
@@ -109,11 +109,12 @@ def test_mutex(library: str) -> None:
     at = process.qt.alloc(64) + 32
     process.memory.u64(at, 3)
     why = because("records-no-owner", what="qt-mutex")
-    assert process.lock([LOCK, CALLER], at, 3) == SeenLock("qt-mutex", at, "locked", find_holders=MENTIONS, why=why)
+    assert process.lock([LOCK, CALLER], at, 3) == SeenLock(
+        "qt-mutex", at, "locked", held=NotRecorded(MENTIONS), why=why)
     process.memory.u64(at, 0)
     free = process.lock([LOCK, CALLER], at, 3)
     assert free is not None
-    assert (free.state, free.find_holders, free.candidates) == ("free", None, ())
+    assert (free.state, free.held) == ("free", UNKNOWN)
 
 
 def test_word_that_is_no_mutex() -> None:
@@ -152,9 +153,9 @@ def test_recursive_mutex_records_its_owner(major: int, pcs: Sequence[int], is_he
     assert lock is not None
     assert (lock.kind, lock.state) == ("qt-recursive-mutex", "locked")
     if is_here or major == 5:
-        assert (holders(lock), lock.owner_descriptor) == ([(owner, "recorded")], None)
+        assert holders(lock) == [(owner, "recorded")]
     else:
-        assert (lock.holders, lock.owner_descriptor) == ((), ident)
+        assert lock.held == RecordedDescriptor(ident)
 
 
 def test_recursive_mutex_that_is_about_to_be_locked() -> None:
@@ -164,7 +165,7 @@ def test_recursive_mutex_that_is_about_to_be_locked() -> None:
     process.memory.u64(at - 16, process.pthread(owner), 0, 0)
     lock = process.lock([LOCK, TRY, CALLER], at, 3)
     assert lock is not None
-    assert (lock.state, lock.holders, lock.owner_descriptor) == ("free", (), None)
+    assert (lock.state, lock.held) == ("free", UNKNOWN)
 
 
 @pytest.mark.parametrize("half", [0, 4])
@@ -243,7 +244,7 @@ def test_rwlock_counts_its_readers(major: int, pcs: Sequence[int]) -> None:
     at, private, _, condition = process.qt.rwlock(readers=2, waiting=(1, 1))
     waiter = process.thread([LIBC + 0x110, *pcs], [private, at])
     lock = process.view().find_rwlock(process[waiter], condition)
-    assert lock == SeenLock("qt-rwlock", at, "read-locked", SHARED, count=2, find_holders=READERS)
+    assert lock == SeenLock("qt-rwlock", at, "read-locked", SHARED, held=NotRecorded(READERS, 2))
     assert process.view().find_rwlock(process[waiter], condition + 8) is None
 
 
@@ -261,7 +262,8 @@ def test_recursive_rwlock_records_its_owners(is_here: bool, writes: bool) -> Non
     assert (lock.address, lock.state) == (at, "write-locked" if writes else "read-locked")
     if is_here:
         assert [(each.thread, each.mode) for each in lock.holders] == [(owner, EXCLUSIVE if writes else SHARED)]
-    assert lock.owner_descriptor == (None if is_here else ident)
+    else:
+        assert lock.held == RecordedDescriptor(ident)
 
 
 def test_rwlock_that_is_about_to_be_taken() -> None:

@@ -9,7 +9,7 @@ from gdbext.arch import x86_64
 from gdbext.glibc.futex import FutexWait
 from gdbext.inferior.protocol import Module, Section, Symbol, ThreadRef
 from gdbext.libraries.rust.waits import Rust
-from gdbext.locks.seen import MENTIONS, READERS, SeenLock
+from gdbext.locks.seen import MENTIONS, READERS, UNKNOWN, Held, NotRecorded, SeenLock
 from gdbext.model.reasons import because
 from gdbext.threads.threads import SeenThread
 from tests.support.fake_elf import fake_elf
@@ -77,26 +77,26 @@ class Process:
         yield CALLER, 4, "test   %rax,%rax"
 
 
-def parked(process: Process) -> tuple[str, int, str, str, int, str | None] | None:
+def parked(process: Process) -> tuple[str, int, str, str, Held] | None:
     lock = process.lock(DATA + 32, 0x80, 1)
-    return (lock.kind, lock.address, lock.state, lock.mode, lock.count, lock.find_holders) if lock else None
+    return (lock.kind, lock.address, lock.state, lock.mode, lock.held) if lock else None
 
 
 @pytest.mark.parametrize(("key", "token", "state", "expected"), [
-    (LOCK + 1, 0, 3 << 8, ("parking-lot-mutex", LOCK + 1, "locked", "exclusive", 0, MENTIONS)),
-    (LOCK, 0, 2, ("parking-lot-mutex", LOCK, "free", "exclusive", 0, None)),
-    (LOCK, 0, 12, ("parking-lot-once", LOCK, "in progress", "exclusive", 0, MENTIONS)),
-    (LOCK, 0, HEAP + 0x3F0, ("parking-lot-condvar", LOCK, "waiting for a signal", "exclusive", 0, None)),
-    (LOCK, 16, 9, ("parking-lot-rwlock", LOCK, "write-locked", "shared", 0, MENTIONS)),
-    (LOCK + 1, 8, 2 << 4 | 10, ("parking-lot-rwlock", LOCK, "read-locked", "exclusive", 2, READERS)),
-    (LOCK, 20, 1, ("parking-lot-rwlock", LOCK, "free", "shared", 0, None)),
+    (LOCK + 1, 0, 3 << 8, ("parking-lot-mutex", LOCK + 1, "locked", "exclusive", NotRecorded(MENTIONS))),
+    (LOCK, 0, 2, ("parking-lot-mutex", LOCK, "free", "exclusive", UNKNOWN)),
+    (LOCK, 0, 12, ("parking-lot-once", LOCK, "in progress", "exclusive", NotRecorded(MENTIONS))),
+    (LOCK, 0, HEAP + 0x3F0, ("parking-lot-condvar", LOCK, "waiting for a signal", "exclusive", UNKNOWN)),
+    (LOCK, 16, 9, ("parking-lot-rwlock", LOCK, "write-locked", "shared", NotRecorded(MENTIONS))),
+    (LOCK + 1, 8, 2 << 4 | 10, ("parking-lot-rwlock", LOCK, "read-locked", "exclusive", NotRecorded(READERS, 2))),
+    (LOCK, 20, 1, ("parking-lot-rwlock", LOCK, "free", "shared", UNKNOWN)),
     # locks of other crates that use the same queues
     (LOCK, 0, 6, None), (LOCK, 0, 1, None), (LOCK, 8, 8, None), (LOCK, 7, 3, None),
     # a mutex and a condition variable
     (LOCK, 0, HEAP + 0x303, None),
 ])
 def test_parking_lot_without_names(
-        key: int, token: int, state: int, expected: tuple[str, int, str, str, int, str | None] | None) -> None:
+        key: int, token: int, state: int, expected: tuple[str, int, str, str, Held] | None) -> None:
     process = Process()
     process.memory.u64(LOCK, state)
     process.park(key, token)

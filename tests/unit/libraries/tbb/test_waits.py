@@ -9,7 +9,7 @@ from gdbext.arch import x86_64
 from gdbext.glibc.futex import FutexWait
 from gdbext.inferior.protocol import Module, Section, Symbol, ThreadRef
 from gdbext.libraries.tbb.waits import Tbb
-from gdbext.locks.seen import SeenLock
+from gdbext.locks.seen import UNKNOWN, SeenLock
 from gdbext.model.reasons import because
 from gdbext.threads.threads import SeenThread
 from tests.support.fake_memory import FakeMemory
@@ -64,7 +64,7 @@ def test_worker_without_tasks(library: str) -> None:
 def test_thread_that_waits_in_a_function(function: str, state: str) -> None:
     lock = Process([TBB + 0x10, CALLER, START], function).find()
     assert lock is not None
-    assert (lock.kind, lock.state, lock.find_holders) == ("tbb-wait", state, None)
+    assert (lock.kind, lock.state, lock.held) == ("tbb-wait", state, UNKNOWN)
 
 
 @pytest.mark.parametrize(("function", "kind"), [("wait", "tbb-tasks"), ("execute_and_wait", "tbb-tasks"),

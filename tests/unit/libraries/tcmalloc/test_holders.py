@@ -46,7 +46,7 @@ def found(*stacks: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
     code = cast(Code, FakeCode())
     scene = SimpleNamespace(code=code, threads=threads, sites=Sites(memory, code, MODULES[1:2]), memory=memory)
     lock = Inside(cast(Holding, SimpleNamespace(scene=scene))).find(
-        SeenLock("allocator-lock", 0x1000, "locked", count=1), [1])
+        SeenLock("allocator-lock", 0x1000, "locked"), [1])
     assert lock is not None
     return tuple([holder.thread for holder in lock.holders]), lock.candidates
 
