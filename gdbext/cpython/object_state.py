@@ -66,12 +66,12 @@ def read_object_state(memory: Memory, layouts: Layouts, objects: Objects, addres
     block begins with the address of the next free one); glibc 2.36 malloc/malloc.c (PROTECT_PTR).
 
     :param address: ``PyObject *``.
-    :return: `references` is None on free-threaded builds, which count in several places.
+    :return: on free-threaded builds `references` are those of all threads together.
     :raises MemoryUnreadable: the address is not mapped.
     """
     kind = objects.type_address(address)
     if layouts.build.startswith("free-threaded"):
-        return ObjectState(address, None, kind, _type_problem(memory, layouts, objects, kind))
+        return _free_threaded_state(memory, layouts, objects, address)
     # the count precedes the type, also in Py_TRACE_REFS builds, where list pointers precede the count
     first = read_u64(memory, address + layouts["PyObject"].offset("ob_type") - 8)
     references = _references(first, layouts.version_tuple)
@@ -87,6 +87,28 @@ def read_object_state(memory: Memory, layouts: Layouts, objects: Objects, addres
     return ObjectState(address, references, kind, type_problem)
 
 
+def _free_threaded_state(memory: Memory, layouts: Layouts, objects: Objects, address: int) -> ObjectState:
+    """The same for a free-threaded build, which counts the references of the owner and of others apart.
+
+    Source: CPython 3.13 Include/object.h (_Py_REF_SHARED_SHIFT), Objects/mimalloc/alloc.c: a freed block begins with
+    the address of the next free one.
+    """
+    kind = objects.type_address(address)
+    local, shared = objects.read_members("PyObject", address, "ob_ref_local", "ob_ref_shared")
+    references = local + (_signed(shared) >> 2)
+    type_problem = _type_problem(memory, layouts, objects, kind)
+    if type_problem is not None:
+        return ObjectState(address, references, kind, type_problem, filled_with(kind) is not None)
+    if references > 0:
+        return ObjectState(address, references, kind, None)
+    link = _link(memory, address, read_u64(memory, address))
+    return ObjectState(address, references, kind, link or because("bad-reference-count", count=references), True)
+
+
+def _signed(word: int) -> int:
+    return word - (1 << 64) if word >> 63 else word
+
+
 def _references(word: int, version: tuple[int, ...]) -> int:
     if version >= (3, 14):
         # the lower half counts, and is negative for immortal objects; ob_overflow and ob_flags follow, and only code
@@ -95,7 +117,15 @@ def _references(word: int, version: tuple[int, ...]) -> int:
         return count if count >= _MOST_REFERENCES else 1 if low >> 31 else low
     if version >= (3, 12) and word & 0xFFFFFFFF == _IMMORTAL_32:
         return 1
-    return word - (1 << 64) if word >> 63 else word
+    return _signed(word)
+
+
+def is_type(memory: Memory, layouts: Layouts, objects: Objects, kind: int) -> bool:
+    """Whether an address is that of a type that is alive.
+
+    :param kind: ``PyTypeObject *``.
+    """
+    return _type_problem(memory, layouts, objects, kind) is None
 
 
 def _type_problem(memory: Memory, layouts: Layouts, objects: Objects, kind: int) -> Reason | None:

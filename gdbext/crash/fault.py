@@ -13,13 +13,14 @@ from gdbext.arch.protocol import Access, Instruction, MemoryOperand
 from gdbext.crash.origins import Link, OriginReader
 from gdbext.crash.pointers import BAD, LOWEST, NON_CANONICAL, NULL, PATTERN, SMALL, Pointers
 from gdbext.errors import GdbextError
-from gdbext.inferior.cache import read_u64
+from gdbext.inferior.cache import PAGE, read_u64
 from gdbext.inferior.protocol import SignalInfo, Target, ThreadRef
 from gdbext.inferior.signals import (
     BUS_ADRALN,
     BUS_ADRERR,
     CORE_SIGNALS,
     FPE_INTDIV,
+    ILL_ILLOPN,
     SEGV_ACCERR,
     SEGV_MAPERR,
     SEGV_PKUERR,
@@ -38,7 +39,7 @@ from gdbext.model import DERIVED, INFERRED, Fault, Operand
 from gdbext.model.reasons import Reason, because
 from gdbext.record import record
 from gdbext.threads.code import Code
-from gdbext.threads.function_code import code_up_to
+from gdbext.threads.function_code import FunctionCode, function_at
 
 #: How far beyond the end of a stack one access may be.
 _MAX_OVERRUN = 1 << 20
@@ -99,7 +100,8 @@ class FaultReader:
         known = Fault(name, code_name(info.number, info.code), "unknown", because("stopped-by-signal", signal=name),
                       registers=registers, pc=registers[self._cpu.PROGRAM_COUNTER], in_handler=site.in_handler)
         if info.address is None and info.code != SI_KERNEL:
-            return self._sent(site, known)
+            again = self._faults_again(site) if info.pid == self._target.pid else None
+            return self._sent(site, known) if again is None else self._sent_again(replace(site, info=again))
         explain: dict[int, Callable[[FaultSite, Fault], SeenFault]] = {
             SIGSEGV: self._memory_fault, SIGBUS: self._bus_error, SIGFPE: self._arithmetic, SIGILL: self._illegal,
             SIGTRAP: self._trap, SIGSYS: self._forbidden_call}
@@ -119,20 +121,58 @@ class FaultReader:
                 because("sent-by-process", signal=known.signal, pid=info.pid))
         return SeenFault(replace(known, kind="sent", sender=(info.pid, info.uid or 0), text=text))
 
+    def _sent_again(self, site: FaultSite) -> SeenFault:
+        """The fault whose handler sent the signal again and returned: the kernel recorded only what was sent."""
+        seen = self.read(site)
+        return replace(seen, fault=replace(seen.fault, evidence=DERIVED, why=because("faults-again")))
+
+    def _faults_again(self, site: FaultSite) -> SignalInfo | None:
+        """The signal that the instruction at the program counter causes, if it is the one that was sent."""
+        number, registers = site.info.number, site.registers
+        pc = registers[self._cpu.PROGRAM_COUNTER]
+        if number not in (SIGSEGV, SIGFPE, SIGILL) or self._cpu.is_at_system_call(self._memory, pc):
+            return None
+        if number == SIGSEGV and self._pointers.describe(pc).kind in BAD:
+            return SignalInfo(number, SEGV_MAPERR, pc)
+        code = self._instructions(site)
+        if code is None:
+            return None
+        if number == SIGILL:
+            return SignalInfo(number, ILL_ILLOPN, pc) if code.here.kind in ("trap", "undefined") else None
+        if number == SIGFPE:
+            divisor = self._divisor(code, registers)[0] if "division" in code.here.kind else None
+            is_zero = divisor is not None and divisor.value == 0
+            return SignalInfo(number, FPE_INTDIV, pc) if is_zero else None
+        for access in code.here.accesses():
+            address = access.operand.address(registers, code.here.next_address)
+            cause = self._cause(address, access.kind) if address is not None else None
+            if cause is not None and address is not None:
+                return SignalInfo(number, cause, 0 if cause == SI_KERNEL else address)
+        return None
+
+    def _cause(self, address: int, access: str) -> int | None:
+        """The `si_code` of an access that faults; None for one that does not."""
+        pointer, region = self._pointers.describe(address), self._pointers.space.find(address)
+        if pointer.kind == NON_CANONICAL or pointer.kind == PATTERN and not self._cpu.is_canonical(address):
+            return SI_KERNEL
+        if region is None:
+            return SEGV_MAPERR if pointer.kind in BAD else None
+        return SEGV_ACCERR if region.allows(_NEEDED.get(access, "r")) is False else None
+
     # -- code ------------------------------------------------------------------------------------------------
 
-    def _instructions(self, site: FaultSite) -> list[Instruction]:
-        return code_up_to(self._target, self._code, site.registers[self._cpu.PROGRAM_COUNTER])
+    def _instructions(self, site: FaultSite) -> FunctionCode | None:
+        return function_at(self._target, self._code, site.registers[self._cpu.PROGRAM_COUNTER])
 
-    def _chain(self, code: Sequence[Instruction], site: FaultSite, register: str) -> list[Link]:
+    def _chain(self, code: FunctionCode, site: FaultSite, register: str) -> list[Link]:
         return self._origins.chain_with_callers(code, site.registers, register, site.thread, site.frames, site.offset)
 
-    def _operands(self, code: Sequence[Instruction], site: FaultSite,
+    def _operands(self, code: FunctionCode, site: FaultSite,
                   access: Access | None) -> tuple[tuple[Operand, ...], tuple[Link, ...]]:
         """The values that an instruction used, that of its bad address first, and their origins."""
         if access is None:
             return (), ()
-        instruction, registers, operand = code[-1], site.registers, access.operand
+        instruction, registers, operand = code.here, site.registers, access.operand
         operands: list[Operand] = []
         links: list[Link] = []
         used = [name for name in operand.address_registers if name in registers]
@@ -148,10 +188,14 @@ class FaultReader:
                 except GdbextError:
                     pass
             operands.append(Operand(operand.text, address, what))
+        index = _index_register(operand)
         for name in used:
             chain = self._chain(code, site, name) if name != self._cpu.STACK_POINTER else []
             links += chain
-            operands.append(self._register(name, registers[name], chain))
+            made = self._register(name, registers[name], chain)
+            # an index is small because it is no address
+            is_index = name == index and self._pointers.describe(made.value).kind in (NULL, SMALL)
+            operands.append(replace(made, what=None) if is_index and len(used) > 1 and made.value else made)
         return tuple(operands), tuple(links)
 
     def _register(self, name: str, value: int, chain: Sequence[Link]) -> Operand:
@@ -165,14 +209,14 @@ class FaultReader:
         if self._has_no_code(pc, info):
             return self._called_without_code(site, known)
         code = self._instructions(site)
-        if not code:
+        if code is None:
             return SeenFault(self._without_code(site, known))
-        access, address = self._access(code[-1], site)
+        access, address = self._access(code.here, site)
         operands, links = self._operands(code, site, access)
         kind = site.access or (access.kind if access is not None else None)
         size = access.size if access is not None else None
-        known = replace(known, instruction=code[-1].text, address=address, access=kind, size=size, operands=operands)
-        explained = self._explained(site, known, code[-1], access)
+        known = replace(known, instruction=code.here.text, address=address, access=kind, size=size, operands=operands)
+        explained = self._explained(site, known, code.here, access)
         objects = [registers[name] for name in sorted(access.operand.address_registers if access is not None else ())
                    if name in registers and name not in self._cpu.NOT_DATA]
         objects += [link.base for link in links if link.base is not None]
@@ -230,7 +274,11 @@ class FaultReader:
         if name is None or name not in registers:
             is_null = operand.segment is None and address < LOWEST
             return ("null-pointer", because("null-pointer")) if is_null else None
-        base = registers[name]
+        base, index = registers[name], _index_register(operand)
+        if index is not None and 0 in (base, registers.get(index)):
+            element = self._null_element(operand, name, index, registers)
+            if element is not None:
+                return element
         what = self._pointers.describe(base)
         offset = address - base
         if what.kind == NULL and 0 <= offset < LOWEST:
@@ -245,6 +293,16 @@ class FaultReader:
         if self._pointers.describe(address).kind == NON_CANONICAL:
             return "non-canonical", because("not-canonical-sum", register=name, value=base)
         return None
+
+    def _null_element(self, operand: MemoryOperand, base: str, index: str,
+                      registers: Mapping[str, int]) -> tuple[str, Reason] | None:
+        """The element of a null array, if one of the two registers of an address is null and the other an index."""
+        null, other = (base, index) if registers[base] == 0 else (index, base)
+        # without a scale the compiler chooses which of them comes first
+        is_index = other == index if operand.scale > 1 else registers[other] < LOWEST
+        if not is_index or not registers[other]:
+            return None
+        return "null-element", because("null-element", register=null, index=other, value=registers[other])
 
     def _overflow(self, site: FaultSite, known: Fault, address: int) -> Fault | None:
         """The fault, if its address is just beyond the end of the stack in use."""
@@ -308,18 +366,18 @@ class FaultReader:
             "called-bad-address" if pointer.kind in BAD else "ran-data", address=pc, what=pointer.what)
         known = replace(known, kind=kind, text=text, address=pc, access="execute")
         after = self._code.return_address(registers[self._cpu.STACK_POINTER])
-        code = self._origins.code_up_to_call(after) if after is not None else []
-        if not code:
+        code = self._origins.code_at_call(after) if after is not None else None
+        if code is None:
             return SeenFault(known)
-        accesses = {access.kind: access for access in code[-1].accesses()}
+        accesses = {access.kind: access for access in code.here.accesses()}
         operands, links = self._operands(code, site, accesses.get("read"))
         called = accesses["execute"].operand.base_register if "execute" in accesses else None
         if called is not None and called in registers:
             links = tuple(self._chain(code, site, called))
             operands = (self._register(called, pc, links),) if links else ()
         objects = tuple(link.base for link in links if link.base is not None)
-        return SeenFault(replace(known, instruction=code[-1].text, operands=operands), links, objects,
-                         code[-1].address)
+        return SeenFault(replace(known, instruction=code.here.text, operands=operands), links, objects,
+                         code.here.address)
 
     # -- the other signals ---------------------------------------------------------------------------------------
 
@@ -333,21 +391,32 @@ class FaultReader:
         # mappings without a file have a name in brackets or, of huge pages, this one
         if (site.info.code == BUS_ADRERR and address is not None and region is not None and region.path
                 and region.path.startswith("/") and not region.path.startswith("/anon_hugepage")):
-            at = address - region.start + region.offset
-            text = because("file-too-short", offset=at, path=region.path)
-            return replace(seen, fault=_accessed(fault, "truncated-file", text))
+            return replace(seen, fault=self._no_page(fault, address - region.start + region.offset, region.path))
         if site.info.code == BUS_ADRERR:
             return replace(seen, fault=_accessed(fault, "no-memory-behind", because("no-memory-behind")))
         if known.code in ("BUS_MCEERR_AR", "BUS_MCEERR_AO"):
             return replace(seen, fault=_accessed(fault, "hardware", because("faulty-memory")))
         return seen
 
+    def _no_page(self, fault: Fault, offset: int, path: str) -> Fault:
+        """The fault of a mapped file that the kernel had no page for: its length says why, if the file is still there.
+
+        Source: Linux 6.1 mm/filemap.c (filemap_fault: beyond the end), mm/shmem.c (shmem_fault: no space left).
+        """
+        reaches = self._target.reaches(path, offset & -PAGE)
+        if reaches is False:
+            return _accessed(fault, "truncated-file", because("file-too-short", offset=offset, path=path))
+        is_long = reaches is True
+        return replace(_accessed(fault, "no-memory-behind", because(
+            "no-page" if is_long else "no-page-or-end", offset=offset, path=path)),
+            evidence=INFERRED if is_long else fault.evidence, why=because("file-is-longer") if is_long else fault.why)
+
     def _arithmetic(self, site: FaultSite, known: Fault) -> SeenFault:
         code = self._instructions(site)
-        if not code:
+        if code is None:
             return SeenFault(replace(known, kind="arithmetic", text=because("arithmetic-error")))
-        known = replace(known, instruction=code[-1].text, kind="arithmetic",
-                        text=because("arithmetic-error-in", instruction=code[-1].text))
+        known = replace(known, instruction=code.here.text, kind="arithmetic",
+                        text=because("arithmetic-error-in", instruction=code.here.text))
         if site.info.code != FPE_INTDIV:
             return SeenFault(known)
         divisor, bits, links = self._divisor(code, site.registers)
@@ -356,15 +425,15 @@ class FaultReader:
         elif divisor.value == 0:
             text = because("divided-by-zero")
         else:
-            is_negative = code[-1].kind == "signed division" and divisor.value >> bits - 1
+            is_negative = code.here.kind == "signed division" and divisor.value >> bits - 1
             text = because("quotient-too-large", divisor=divisor.value - (1 << bits if is_negative else 0))
         operands = (divisor,) if divisor is not None else ()
         return SeenFault(replace(known, kind="division", text=text, operands=operands), links)
 
-    def _divisor(self, code: Sequence[Instruction],
+    def _divisor(self, code: FunctionCode,
                  registers: Mapping[str, int]) -> tuple[Operand | None, int, tuple[Link, ...]]:
         """The divisor of a division, its size in bits, and the origins of its register."""
-        instruction = code[-1]
+        instruction = code.here
         access = next(iter(instruction.accesses()), None)
         if access is not None:
             address, size = access.operand.address(registers, instruction.next_address), access.size or 8
@@ -384,9 +453,9 @@ class FaultReader:
     def _illegal(self, site: FaultSite, known: Fault) -> SeenFault:
         code = self._instructions(site)
         known = replace(known, kind="illegal-instruction", address=site.info.address)
-        if not code:
+        if code is None:
             return SeenFault(replace(known, text=because("unreadable-instruction")))
-        instruction = code[-1]
+        instruction = code.here
         known = replace(known, instruction=instruction.text)
         if instruction.kind == "trap":
             return SeenFault(replace(known, kind="trap", text=because("stopped-itself")))
@@ -399,6 +468,12 @@ class FaultReader:
     def _forbidden_call(self, site: FaultSite, known: Fault) -> SeenFault:
         number = site.registers[self._cpu.RESULT]
         return SeenFault(replace(known, kind="seccomp", text=because("forbidden-system-call", number=number)))
+
+
+def _index_register(operand: MemoryOperand) -> str | None:
+    """The general register of an address's index; None if it has none."""
+    names = list(operand.address_registers)
+    return names[1] if len(names) == 2 and operand.index is not None else None
 
 
 def _accessed(known: Fault, kind: str, problem: Reason | None = None) -> Fault:

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 from gdbext.arch.protocol import Instruction, MemoryOperand, Origin
 from gdbext.crash.pointers import Pointers, function_name
-from gdbext.errors import GdbextError
+from gdbext.errors import if_unreadable
 from gdbext.inferior.protocol import Target, ThreadRef
 from gdbext.model.reasons import Reason, because
 from gdbext.record import record
 from gdbext.threads.code import Code
-from gdbext.threads.function_code import MAX_FUNCTION, code_up_to
+from gdbext.threads.function_code import MAX_FUNCTION, FunctionCode, function_at
 
 #: How many origins of a value are followed in one function, and through how many callers.
 _MAX_ORIGINS, _MAX_CALLERS = 4, 4
@@ -28,6 +28,7 @@ class Link:
     base: int | None = None
     offset: int | None = None
     argument: int | None = None
+    certain: bool = True
 
 
 class OriginReader:
@@ -39,22 +40,28 @@ class OriginReader:
         self._cpu = code.cpu
         self._pointers = pointers
 
-    def code_up_to_call(self, after: int) -> list[Instruction]:
-        """The function's code up to the call before a return address; empty if there is no call."""
+    def code_at_call(self, after: int) -> FunctionCode | None:
+        """The function of a return address, at the call before it; None if there is no call."""
         found = self._code.function_range(after)
         if found is None:
-            return []
+            return None
         for address, size, text in self._target.disassemble(max(found[0], after - MAX_FUNCTION), after):
             if address + size == after and self._cpu.parse(address, size, text).kind == "call":
-                return code_up_to(self._target, self._code, address)
-        return []
+                return function_at(self._target, self._code, address)
+        return None
 
-    def chain(self, code: Sequence[Instruction], registers: Mapping[str, int], register: str) -> list[Link]:
-        """Follow a register at the last instruction: to memory, to the origin of that pointer, and so on."""
+    def chain(self, code: FunctionCode, registers: Mapping[str, int], register: str) -> list[Link]:
+        """Follow a register at an instruction: to memory, to the origin of that pointer, and so on."""
+        return self._chain(code, registers, register)[0]
+
+    def _chain(self, code: FunctionCode, registers: Mapping[str, int], register: str) -> tuple[list[Link], bool]:
+        """The chain, and whether the register's value is not the one that the code before the instruction makes."""
         links: list[Link] = []
-        index, value = len(code) - 1, registers.get(register, 0)
+        index, value = code.at, registers.get(register, 0)
         while len(links) < _MAX_ORIGINS:
-            found = self._cpu.origin(code, index, register)
+            found = self._cpu.origin(code.instructions, index, register)
+            if found is not None and self._contradicts(found, registers, value):
+                return links, not links
             link = self._link(found, code, registers, register, value) if found is not None else None
             if found is None or link is None:
                 break
@@ -64,15 +71,28 @@ class OriginReader:
             base = found.operand.base_register
             if base is None or base == self._cpu.STACK_POINTER:
                 break
-            index, register, value = code.index(found.instruction), base, link.base
-        return links
+            index, register, value = code.instructions.index(found.instruction), base, link.base
+        return links, False
 
-    def chain_with_callers(self, code: Sequence[Instruction], registers: Mapping[str, int], register: str,
+    def _contradicts(self, found: Origin, registers: Mapping[str, int], value: int) -> bool:
+        """Whether an instruction would have made another value than the one that was found."""
+        if found.instruction is None:
+            return False
+        made, size = found.value, 8
+        if found.kind == "computed" and found.operand is not None and (
+                found.operand_unchanged or found.operand.base_register == self._cpu.STACK_POINTER):
+            made = found.operand.address(registers, found.instruction.next_address)
+        elif found.kind == "loaded" and found.operand is not None and found.operand_unchanged and not found.certain:
+            size = _size_read(found.instruction)
+            made = self._now(found.operand, found.instruction, registers, size)
+        return made is not None and (made ^ value) & (1 << 8 * size) - 1 != 0
+
+    def chain_with_callers(self, code: FunctionCode, registers: Mapping[str, int], register: str,
                            thread: ThreadRef, frames: Sequence[tuple[int, int]], offset: int) -> list[Link]:
         """Follow a register as `chain` does, and a value that was an argument through the callers.
 
         Of a caller's registers only those that calls preserve are known, so a value is followed only if memory
-        confirms it.
+        confirms it. If a caller passed another value, the register has been changed since.
 
         :param frames: (program counter, stack pointer) of the thread's frames, innermost first.
         :param offset: the number of the debugger's frames before them.
@@ -85,10 +105,14 @@ class OriginReader:
             outer = self._target.frame_registers(thread, depth + offset)
             if (outer.get(self._cpu.PROGRAM_COUNTER), outer.get(self._cpu.STACK_POINTER)) != (after, sp):
                 break  # the debugger unwinds differently
-            call = self.code_up_to_call(after)
+            call = self.code_at_call(after)
+            if call is None:
+                break
             argument = self._cpu.ARGUMENTS[links[-1].argument - 1]
-            more = self.chain(call, {**outer, argument: links[-1].value}, argument) if call else []
-            if not more:
+            more, is_other = self._chain(call, {**outer, argument: links[-1].value}, argument)
+            if is_other:
+                return links[:-1]
+            if not more or not links[-1].certain:
                 break
             name = self._name(after - 1)
             links += [replace(link, origin=because("in-caller", function=name, origin=link.origin)) for link in more]
@@ -97,19 +121,26 @@ class OriginReader:
     def _name(self, address: int) -> Reason:
         return function_name(self._code.symbol(address).function, self._code.module(address))
 
-    def _link(self, found: Origin, code: Sequence[Instruction], registers: Mapping[str, int], register: str,
+    def _link(self, found: Origin, code: FunctionCode, registers: Mapping[str, int], register: str,
               value: int) -> Link | None:
         instruction = found.instruction
         if found.argument is not None:
-            name = self._name(code[-1].address)
+            name = self._name(code.here.address)
             is_this = found.argument == 1 and name.code == "function" and "::" in str(dict(name.arguments)["name"])
             text = because("argument", register=register, number=found.argument, function=name, is_this=int(is_this))
-            return Link(register, value, _unless_certain(found, text),
-                        argument=found.argument if found.certain else None)
+            return Link(register, value, _unless_certain(found, text), argument=found.argument, certain=found.certain)
         if instruction is None:
             return None
         if found.kind == "loaded" and found.operand is not None:
-            return self._loaded(found, found.operand, instruction, registers, register, value)
+            operand = found.operand
+            if not found.operand_unchanged and operand.segment is None:
+                registers = self._before(code, instruction, operand, registers)
+                is_known = all(name in registers for name in operand.address_registers)
+                found = replace(found, operand_unchanged=is_known and self._confirms(
+                    operand, instruction, registers, value))
+            return self._loaded(found, operand, instruction, registers, register, value)
+        if found.kind == "computed" and self._cpu.STACK_POINTER in instruction.written:
+            return None  # the address of a frame, which says nothing
         if found.kind == "result":
             text = because("result", register=register, function=self._callee(instruction))
         else:
@@ -117,16 +148,51 @@ class OriginReader:
                            instruction=instruction.text)
         return Link(register, value, _unless_certain(found, text))
 
+    def _before(self, code: FunctionCode, instruction: Instruction, operand: MemoryOperand,
+                registers: Mapping[str, int]) -> dict[str, int]:
+        """The registers with those of an operand as they were before an instruction; unknown ones are left out."""
+        known = dict(registers)
+        at = code.instructions.index(instruction)
+        for name in operand.address_registers:
+            value = self._earlier(code, at, name, registers, _MAX_ORIGINS)
+            if value is None:
+                known.pop(name, None)
+            else:
+                known[name] = value
+        return known
+
+    def _earlier(self, code: FunctionCode, at: int, register: str, registers: Mapping[str, int],
+                 depth: int) -> int | None:
+        """The value that a register had before an instruction, computed again from memory if it was overwritten.
+
+        Straight code is assumed, so memory must confirm what follows from it.
+        """
+        if not any(register in each.written for each in code.instructions[at:code.at]):
+            return registers.get(register)
+        found = self._cpu.origin(code.instructions, at, register) if depth else None
+        if found is None or found.instruction is None or found.operand is None or found.kind != "loaded":
+            return found.value if found is not None and found.kind == "constant" else None
+        place = code.instructions.index(found.instruction)
+        names = found.operand.address_registers
+        known = {name: value for name in names if place < at and
+                 (value := self._earlier(code, place, name, registers, depth - 1)) is not None}
+        if len(known) != len(names) or found.operand.segment is not None:
+            return None
+        return self._now(found.operand, found.instruction, known, _size_read(found.instruction))
+
+    def _confirms(self, operand: MemoryOperand, instruction: Instruction, registers: Mapping[str, int],
+                  value: int) -> bool:
+        """Whether memory still contains the value that an instruction has read."""
+        size = _size_read(instruction)
+        now = self._now(operand, instruction, registers, size)
+        return now is not None and (now ^ value) & (1 << 8 * size) - 1 == 0
+
     def _loaded(self, found: Origin, operand: MemoryOperand, instruction: Instruction, registers: Mapping[str, int],
                 register: str, value: int) -> Link:
         read = {"register": register, "operand": operand.text}
         address = operand.address(registers, instruction.next_address) if found.operand_unchanged else None
-        # the load may have been of a part of a register
-        size = next((access.size for access in instruction.accesses() if access.kind == "read"), None) or 8
-        try:
-            now = None if address is None else int.from_bytes(self._target.memory.read(address, min(size, 8)), "little")
-        except GdbextError:
-            now = None
+        size = _size_read(instruction)
+        now = None if address is None else self._now(operand, instruction, registers, size)
         if address is None or now is None:
             return Link(register, value, _unless_certain(found, because("loaded", **read)))
         is_same = now == value & (1 << 8 * size) - 1  # then memory itself confirms the origin
@@ -140,10 +206,22 @@ class OriginReader:
         return Link(register, value, text if is_same else _unless_certain(found, text), base,
                     operand.displacement if base is not None else None)
 
+    @if_unreadable(None)
+    def _now(self, operand: MemoryOperand, instruction: Instruction, registers: Mapping[str, int],
+             size: int) -> int | None:
+        """What is stored now where an instruction read."""
+        address = operand.address(registers, instruction.next_address)
+        return None if address is None else int.from_bytes(self._target.memory.read(address, size), "little")
+
     def _callee(self, instruction: Instruction) -> Reason | str:
         target = instruction.call_target
         name = self._code.symbol(target).function if target is not None else None
         return function_name(name.partition("@")[0], None) if name else f"`{instruction.text}`"
+
+
+def _size_read(instruction: Instruction) -> int:
+    """How many bytes of a register an instruction has read from memory."""
+    return min(next((access.size for access in instruction.accesses() if access.kind == "read"), None) or 8, 8)
 
 
 def _unless_certain(found: Origin, text: Reason) -> Reason:

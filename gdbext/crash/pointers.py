@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gdbext.cpython.object_state import nearly_filled_with
+from gdbext.cpython.object_state import ObjectState, is_type, nearly_filled_with, read_object_state
 from gdbext.errors import GdbextError
 from gdbext.inferior.address_space import Region
 from gdbext.inferior.cache import read_available
@@ -92,12 +92,16 @@ class Pointers:
             return None
         return readable_type(name, self._demangle) if name is not None else None
 
-    def python_type(self, address: int) -> str | None:
-        """The type of a Python object, None if there is none."""
+    def python_object(self, address: int) -> tuple[str, ObjectState] | None:
+        """The type and the state of a Python object that is, or was, at an address; None if there was none."""
         for python in self._pythons:
             try:
-                if address >= LOWEST and python.objects.is_object(address):
-                    return python.objects.type_name(address)
+                if address < LOWEST or not python.objects.is_object(address):
+                    continue
+                state = read_object_state(self._memory, python.runtime.layouts, python.objects, address)
+                if is_type(self._memory, python.runtime.layouts, python.objects, state.type):
+                    name = python.objects.name_of_type(state.type)
+                    return (name, state) if name.isprintable() and len(name) > 1 else None
             except GdbextError:
                 continue
         return None
@@ -129,9 +133,13 @@ class Pointers:
         number = self.stack_of(value)
         if number is not None:
             return Pointer(value, STACK, because("on-stack-of", thread=number))
-        kind = self.python_type(value)
-        if kind is not None:
-            return Pointer(value, PYTHON, because("python-object", type=kind))
+        found = self.python_object(value)
+        if found is not None:
+            kind, state = found
+            if state.problem is None:
+                return Pointer(value, PYTHON, because("python-object", type=kind))
+            if state.freed:
+                return Pointer(value, PYTHON, because("freed-python-object", type=kind, problem=state.problem))
         name = self.class_of(value)
         if name is not None:
             return Pointer(value, CPLUSPLUS, because("cpp-object", type=name))

@@ -26,6 +26,7 @@ from gdbext.model import (
     Fault,
     Finding,
     Frame,
+    Handler,
     Local,
     MixedStack,
     NativeFrame,
@@ -39,10 +40,11 @@ from gdbext.model.reasons import Reason, because
 from gdbext.stacks.mixed import MixedStacks
 from gdbext.stacks.recursion import find_rounds
 from gdbext.threads.code import MAX_NATIVE_FRAMES, Code
-from gdbext.threads.interrupted import handlers, is_sending, was_sending
+from gdbext.threads.interrupted import handled_signals, handlers, is_sending, was_sending
 from gdbext.threads.python_side import PythonSide
 from gdbext.threads.site import Sites
 from gdbext.threads.threads import SeenThread, Threads
+from gdbext.waits.blocked import signal_name
 
 #: How many innermost frames are searched, and how many of the interpreter's frames are shown.
 _MAX_TOP, _MAX_KEPT = 64, 12
@@ -52,7 +54,7 @@ _MAX_ASKED = 4096
 _MAX_WITH_VARIABLES = 24
 #: Kinds of faults that other threads may have caused by changing memory.
 _MAY_BE_RACES = frozenset((
-    "null-pointer", "null-member", "null-call", "small-pointer", "pattern", "non-canonical", "unmapped",
+    "null-pointer", "null-member", "null-element", "null-call", "small-pointer", "pattern", "non-canonical", "unmapped",
     "no-permission", "execute-data", "general-protection", "heap-corruption", "assertion", "sanitizer"))
 #: How many missing files are named.
 _MAX_NAMED = 8
@@ -92,9 +94,11 @@ class CrashReader:
         offset = len(self._threads[site.thread.number].whole(self._code)) - len(native)
         site = replace(site, frames=native, offset=max(offset, 0))
         fault = FaultReader(self._target, self._code, self._pointers).read(site)
+        aftermath = self._aftermath(site, self._threads[site.thread.number], fault.fault)
         if site.info.number == SIGABRT and fault.fault.kind == "abort":
             fault = replace(fault, fault=self._aborts.explain(fault.fault, native, site.registers))
         stack = self._stack(seen, native, limits, offset)
+        running = tuple(self._running_handlers(native, stack))
         recursion, stack = self._recursion(fault.fault, seen, native, stack)
         suspects: tuple[Suspect, ...] = ()
         if fault.fault.kind in _MAY_BE_RACES:
@@ -105,9 +109,11 @@ class CrashReader:
                                    lambda other: {**other.registers, **self._target.registers(other.ref, others)})
             suspects = finder.find(seen, native, site.registers, fault.objects, self._threads, report)
         # the first frame of a call to a bad address is not a function
-        guilty = self._guilty(stack.frames, 1 if fault.fault.access == "execute" else 0)
+        own = stack.frames[:running[0].frame + 1] if running else stack.frames
+        guilty = self._guilty(own, 1 if fault.fault.access == "execute" else 0)
         return Crash(seen.number, fault.fault, stack, guilty, recursion,
-                     tuple(self._broken_rules(seen, native, fault, report)), suspects, tuple(self._missing(native)))
+                     tuple(self._broken_rules(seen, native, fault, report)), suspects,
+                     tuple(self._missing(native, stack)), running, aftermath)
 
     # -- which thread, and where it was ----------------------------------------------------------------------
 
@@ -141,22 +147,29 @@ class CrashReader:
                          by_others=not seen.handler and not is_sending(self._cpu, seen.registers))
 
     def _below_handler(self, seen: SeenThread, number: int | None = None) -> FaultSite | None:
-        """The fault of a thread that runs a handler of signal `number`, None: of any that ends programs."""
+        """The fault of a thread that runs a handler of signal `number`, None: of any that ends programs.
+
+        A handler of a fault may end the program with another signal.
+        """
         native = seen.whole(self._code)
         for depth, sp in handlers(self._cpu, self._memory, native):
             try:
                 frame = self._cpu.read_signal_frame(self._memory, sp, number)
+                if frame is None and number == SIGABRT:
+                    frame = self._cpu.read_signal_frame(self._memory, sp)
+                    frame = frame if frame is not None and frame.info.address is not None else None
             except GdbextError:
                 continue
-            if frame is not None:
-                name, info = self._cpu.THREAD_POINTER, frame.info
-                registers = {**frame.registers, name: seen.registers.get(name, 0)}
-                if info.code is None:
-                    if "abort" in self._sites.site(native[:depth - 1]).functions:
-                        return None  # a handler of any signal may abort, such as a watchdog
-                    if was_sending(self._target, self._code, registers):
-                        info = replace(info, code=SI_TKILL)
-                return FaultSite(seen.ref, info, registers, frame.access, True)
+            if frame is None:
+                continue
+            name, info = self._cpu.THREAD_POINTER, frame.info
+            registers = {**frame.registers, name: seen.registers.get(name, 0)}
+            if info.code is None:
+                if "abort" in self._sites.site(native[:depth - 1]).functions:
+                    return None  # a handler of any signal may abort, such as a watchdog
+                if was_sending(self._target, self._code, registers):
+                    info = replace(info, code=SI_TKILL)
+            return FaultSite(seen.ref, info, registers, frame.access, True)
         return None
 
     def _at_fault(self, seen: SeenThread, site: FaultSite) -> SeenThread:
@@ -169,6 +182,20 @@ class CrashReader:
         if len(native) < 2 and self._code.module(pc) is None:
             native = [(pc, sp), *self._callers(seen, site.registers)]
         return replace(seen, registers=site.registers, frames=native, handler=())
+
+    def _aftermath(self, site: FaultSite, seen: SeenThread, fault: Fault) -> Reason | None:
+        """How a handler of the fault has ended the program, if it did so with another signal."""
+        info = self._target.signal(seen.ref) if site.in_handler else None
+        if info is None or info.number != SIGABRT or site.info.number == SIGABRT:
+            return None
+        native = seen.whole(self._code)
+        depth = next((depth for depth, _ in handlers(self._cpu, self._memory, native)), 1)
+        abort = self._aborts.explain(replace(fault, kind="abort", text=because("called-abort")), native[:depth],
+                                     seen.registers)
+        function = self._code.frame(native[depth - 2][0], depth - 2).function if depth > 1 else None
+        return because("handler-ended", signal=CORE_SIGNALS[SIGABRT], of=CORE_SIGNALS[site.info.number],
+                       function=f"{function}()" if function else None,
+                       text=abort.text if abort.kind != "abort" else None)
 
     def _callers(self, seen: SeenThread, registers: Mapping[str, int]) -> list[tuple[int, int]]:
         """The callers of a bad address, whose return address is on top of the stack."""
@@ -204,6 +231,14 @@ class CrashReader:
             if len(kept) >= _MAX_KEPT:
                 break
         return frozenset(kept)
+
+    def _running_handlers(self, native: Sequence[tuple[int, int]], stack: MixedStack) -> Iterator[Handler]:
+        """The signal handlers that run on a stack; the code that they interrupted has not called them."""
+        signals = iter(handled_signals(self._cpu, self._memory, native))
+        for index, frame in enumerate(stack.frames[:_MAX_TOP]):
+            if isinstance(frame, NativeFrame) and self._cpu.is_signal_return(self._memory, frame.pc):
+                number = next(signals, None)
+                yield Handler(index - 1, index + 1, signal_name(number) if number is not None else None)
 
     def _guilty(self, frames: Sequence[Frame], first: int) -> int | None:
         """The innermost frame from `first` on that belongs neither to the interpreter nor to a run-time library."""
@@ -254,23 +289,35 @@ class CrashReader:
         # in other code the offset of the type pointer means nothing
         at = self._rules.type_offset() if self._side.interpreter_code[fault.code_at] else None
         used = {link.base for link in fault.chain if link.offset is not None and link.offset == at}
+        used |= {address for address in fault.objects
+                 if self._pointers.describe(address).what.code == "freed-python-object"}
         names = self._rules.dead_variables(seen)
         for address in dict.fromkeys([*(address for address in used if address is not None), *names]):
             state = self._rules.object_state(address)
             if state is None:
                 continue
+            found = self._pointers.python_object(address)
             # a variable must refer to an object, but the interpreter's code reads other structures too
+            why = because("header-of-freed")
+            if address in names:
+                why = because("object-in-variable")
+            elif found is None:
+                why = because("type-read-there")
             yield Finding("impossible-object", seen.number, because(
-                "not-an-object", address=address, names=tuple(names.get(address, ())), problem=state.problem),
-                DERIVED if address in names else INFERRED,
-                because("object-in-variable" if address in names else "type-read-there"))
+                "not-an-object", address=address, names=tuple(names.get(address, ())), problem=state.problem,
+                type=found[0] if found is not None else None, used=int(address in used)),
+                INFERRED if why.code == "type-read-there" else DERIVED, why)
 
     # -- what is missing -----------------------------------------------------------------------------------------
 
-    def _missing(self, native: Sequence[tuple[int, int]]) -> Iterator[Reason]:
+    def _missing(self, native: Sequence[tuple[int, int]], stack: MixedStack) -> Iterator[Reason]:
         """The parts of the core and the files that are missing: files of frames one by one, the others together."""
         if self._code.unlisted is not None:
-            names = self._code.unlisted_libraries()
+            named = {frame.module for frame in stack.frames if isinstance(frame, NativeFrame) and frame.function}
+            names = [name for name in self._code.unlisted_libraries() if name not in named]
+            if not names:
+                yield because("core-cut-off", why=self._code.unlisted)
+                return
             yield because("libraries-not-listed", why=self._code.unlisted, libraries=tuple(names[:_MAX_NAMED]),
                           more=max(len(names) - _MAX_NAMED, 0))
             return

@@ -159,7 +159,8 @@ class SuspectFinder:
                 return
 
     def _is_object(self, value: int) -> bool:
-        return value & 7 == 0 and self._pointers.describe(value).kind in (MEMORY, CPLUSPLUS)
+        found = self._pointers.describe(value)
+        return value & 7 == 0 and found.kind in (MEMORY, CPLUSPLUS) and found.what.code != "inaccessible-memory"
 
     def _pointed(self, address: int, size: int) -> set[int]:
         try:

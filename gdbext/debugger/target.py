@@ -235,8 +235,9 @@ class GdbTarget:
         try:
             for frame in _iter_frames(self._switch(thread)):
                 # inlined calls come before the frame that contains them
-                for variable in _variables(frame) if index == 0 else ():
-                    found.setdefault(variable[0], variable)
+                inlined = f" of {decoded(frame.name) or 'an inlined call'}" if is_inlined(frame) else ""
+                for name, kind, value in _variables(frame) if index == 0 else ():
+                    found.setdefault(name + inlined, (name + inlined, kind, value))
                 index -= not is_inlined(frame)
                 if index < 0:
                     break
@@ -280,6 +281,10 @@ class GdbTarget:
 
     def has_file(self, path: str) -> bool:
         return self._open_mapped(path) is not None
+
+    def reaches(self, path: str, offset: int) -> bool | None:
+        read = self._open_mapped(path)
+        return None if read is None else bool(read(offset, 1))
 
     def _is_loaded(self, address: int) -> bool:
         module = self._module_at(address)

@@ -206,5 +206,8 @@ class Target(Protocol):
     def has_file(self, path: str) -> bool:
         """Whether a mapped file can be opened by the path of its mapping."""
 
+    def reaches(self, path: str, offset: int) -> bool | None:
+        """Whether a mapped file has a byte at an offset now; None if it cannot be opened."""
+
     def problems(self) -> Iterable[tuple[str, ProblemKind, str]]:
         """Failures of the debugger to read something: (where, what, why)."""

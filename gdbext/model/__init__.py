@@ -11,6 +11,7 @@ from typing import Final, Literal
 from gdbext.model.crash import Crash as Crash
 from gdbext.model.crash import Fault as Fault
 from gdbext.model.crash import Finding as Finding
+from gdbext.model.crash import Handler as Handler
 from gdbext.model.crash import Operand as Operand
 from gdbext.model.crash import Recursion as Recursion
 from gdbext.model.crash import Suspect as Suspect

@@ -53,6 +53,19 @@ class Fault:
 
 
 @record
+class Handler:
+    """A running signal handler: the kernel called it, not the code that it interrupted.
+
+    `frame` is the handler's frame and `interrupted` that of the code that it interrupted, by their index in the stack.
+    `signal` is the name of its signal, None if it was installed without SA_SIGINFO.
+    """
+
+    frame: int
+    interrupted: int
+    signal: str | None = None
+
+
+@record
 class Recursion:
     """Calls that repeat: `round` are the frames of one round, by their index in the stack, `rounds` how often they do.
 
@@ -95,7 +108,8 @@ class Crash:
     """Why a thread died: the fault, its stack, rules that were broken, and suspects of a race.
 
     `guilty` is the frame of the stack, by index, to read first; `missing` lists the files and the parts of the core
-    that are missing.
+    that are missing. `handlers` are the signal handlers that run on the stack, innermost first. `aftermath` says how a
+    handler of the fault has ended the program, if it did.
     """
 
     thread: int
@@ -106,3 +120,5 @@ class Crash:
     findings: tuple[Finding, ...] = ()
     suspects: tuple[Suspect, ...] = ()
     missing: tuple[Reason, ...] = ()
+    handlers: tuple[Handler, ...] = ()
+    aftermath: Reason | None = None

@@ -9,28 +9,32 @@ CrashCode = Literal[
     "function", "unnamed-function",
     # what is at an address
     "null", "small-number", "not-canonical", "fill-pattern", "code-in", "data-in", "not-readable", "not-mapped",
-    "on-stack-of", "python-object", "cpp-object", "mapped-file", "inaccessible-memory", "heap", "mapping", "memory",
+    "on-stack-of", "python-object", "freed-python-object", "cpp-object", "mapped-file", "inaccessible-memory", "heap",
+    "mapping", "memory",
     "memory-holding",
     # how a value got into a register
     "in-caller", "uncertain-origin", "argument", "constant", "result", "computed", "loaded",
     # what a signal or an instruction did
     "stopped-by-signal", "sender-unknown", "sent-by-own-thread", "sent-by-process", "accessed", "refused-instruction",
-    "null-pointer", "null-member", "bad-register", "not-canonical-sum", "stack-used-up", "misaligned-for", "misaligned",
+    "null-pointer", "null-member", "null-element", "bad-register", "not-canonical-sum", "stack-used-up",
+    "misaligned-for", "misaligned",
     "protection-key", "mapped-since", "forbidden", "forbidden-then", "allowed-only", "nothing-mapped",
-    "called-null", "called-bad-address", "ran-data", "file-too-short", "no-memory-behind", "faulty-memory",
+    "called-null", "called-bad-address", "ran-data", "file-too-short", "no-page", "no-page-or-end", "no-memory-behind",
+    "faulty-memory",
     "arithmetic-error", "arithmetic-error-in", "divided-by-zero", "divided-by-zero-or-overflow", "quotient-too-large",
     "stopped-itself",
     "unreadable-instruction", "not-an-instruction", "unsupported-instruction", "breakpoint-instruction",
     "forbidden-system-call",
     # how the fault is known
-    "only-null-is-so-low", "just-below-stack",
+    "only-null-is-so-low", "just-below-stack", "faults-again", "handler-ended",
+    "file-is-longer",
     # what the program said when it aborted
     "called-abort", "c-library-ended", "sanitizer-ended", "rust-panic", "terminate-called", "python-ended",
     "panic-on-stack", "message-nearest-on-stack",
     # rules of the C API
     "api-without-interpreter", "api-during-finalisation", "api-without-thread-state", "api-not-attached",
     "api-without-gil", "blocked-with-gil", "not-an-object", "no-interpreter", "no-thread-state", "object-in-variable",
-    "type-read-there",
+    "type-read-there", "header-of-freed",
     # why an object cannot be alive
     "object-filled", "object-in-free-list", "object-in-malloc-list", "bad-reference-count", "type-filled",
     "type-unreadable", "not-a-type",

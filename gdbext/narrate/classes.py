@@ -17,6 +17,7 @@ DEADLOCK, CRASH, STOPPED, UNKNOWN, OTHER = "deadlock", "crash", "stopped", "unkn
 KINDS = (DEADLOCK, CRASH, STOPPED, UNKNOWN, OTHER)
 #: The C library's modules; the first frame outside of them shows where a thread waits.
 C_LIBRARY = re.compile(r"(libc|libpthread|ld-linux-x86-64|ld-musl-x86_64)[-.]")
+_RUNTIME = re.compile(C_LIBRARY.pattern + r"|libstdc\+\+|libc\+\+|libgcc_s")
 #: The headings of targets that could not be read, or only in part.
 NOT_READ, READ_IN_PART = "Not read:", "Read in part:"
 #: How many locks a headline of a process names.
@@ -86,9 +87,20 @@ def title(facts: Facts) -> Words:
     return (*(undecided(report) if report.no_verdict else sentence(facts)), "; ", *does)
 
 
+def guilty_or_innermost(crash: Crash) -> int:
+    """The index of the guilty frame; without one, of the innermost frame that is not of a run-time library.
+
+    Two programs that call `abort` have nothing in common because of that.
+    """
+    stack = crash.stack.frames
+    if crash.guilty is not None and crash.guilty < len(stack):
+        return crash.guilty
+    return next((index for index, frame in enumerate(stack) if not _RUNTIME.match(module_of(frame) or "")), 0)
+
+
 def _crash(crash: Crash) -> Words:
-    fault, stack = crash.fault, crash.stack.frames
-    at = stack[crash.guilty] if crash.guilty is not None and crash.guilty < len(stack) else stack[0] if stack else None
+    fault, stack, index = crash.fault, crash.stack.frames, guilty_or_innermost(crash)
+    at = stack[index] if index < len(stack) else None
     where: Words = (" in ", Foreign(frame_line(at), 300)) if at is not None else ()
     return (f"{fault.signal}, {fault.kind}", *where, ": ", reason(fault.text))
 

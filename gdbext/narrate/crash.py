@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gdbext.model import Crash, Finding, Frame, Operand, PyFrame, Suspect
+from gdbext.model import INFERRED, Crash, Finding, Frame, Operand, PyFrame, Suspect
 from gdbext.narrate.frames import frame_name, numbered
 from gdbext.narrate.names import Facts, thread_name
 from gdbext.narrate.reasons import explain
@@ -16,6 +16,13 @@ _RULES = {
     "no-thread-state": "Without a thread state", "without-gil": "Without the GIL",
     "after-finalisation": "After finalisation", "impossible-object": "Dead object",
     "blocks-with-gil": "Blocks with the GIL",
+}
+#: The same of the thread that died, in a headline: of what is proven, and of what is inferred.
+_HEADLINES = {
+    "no-thread-state": "which called Python without a thread state",
+    "without-gil": "which called Python without the GIL",
+    "after-finalisation": "which called Python after its finalisation",
+    "impossible-object": "which used a Python object that was freed",
 }
 SUSPECTS = "Suspects of a data race, the likeliest first, with what each was doing:"
 #: How many functions of a recursion are named.
@@ -37,18 +44,27 @@ def what_happened(crash: Crash) -> Words:
     return (Marked("bad", (reason(fault.text),)), *known_by(fault.evidence, fault.why))
 
 
+def own_findings(crash: Crash) -> list[Finding]:
+    """The rules that the thread that died broke by what it did when it died."""
+    return [finding for finding in crash.findings if finding.thread == crash.thread and finding.rule in _HEADLINES]
+
+
+def rule_in_headline(crash: Crash) -> str:
+    """The rule that the thread that died broke, to follow its name; empty if it broke none."""
+    found = [each for each in own_findings(crash) if dict(each.text.arguments).get("used", 1)]
+    proven = [each for each in found if each.evidence != INFERRED]
+    rule = next((_HEADLINES[each.rule] for each in proven or found), "")
+    return f", {rule if proven else rule.replace('which ', 'which probably ')}" if rule else ""
+
+
 def circumstances(crash: Crash) -> Iterator[str]:
     """The sender of the signal, the place in the program, and any recursion; text from the target is not escaped."""
     fault, recursion, stack = crash.fault, crash.recursion, crash.stack.frames
     if fault.sender is not None:
         yield f"sent by process {fault.sender[0]} of user {fault.sender[1]}"
-    # a document contains only the first frames
-    frames = stack[crash.guilty:] if crash.guilty is not None else ()
-    if frames:
-        python = next((frame for frame in frames if isinstance(frame, PyFrame)), None)
-        callers = [_place(frames[0], _name(crash, len(stack) - len(frames)))] if frames[0] is not python else []
-        callers += [_place(python, python.function)] if python is not None else []
-        yield "in " + ", called by ".join(callers)
+    yield from _places(crash)
+    if crash.aftermath is not None:
+        yield explain(crash.aftermath)
     if recursion is not None:
         least = "" if recursion.whole else "at least "
         names = list(dict.fromkeys(_name(crash, index) for index in recursion.round if index < len(stack)))
@@ -57,6 +73,35 @@ def circumstances(crash: Crash) -> Iterator[str]:
                + " <- ".join(_cut(name, 80) for name in names[:_MAX_NAMES]) + more)
         if recursion.used is not None:
             yield f"{recursion.used >> 10:,} KiB of the stack are in use"
+
+
+def _places(crash: Crash) -> Iterator[str]:
+    """The place of the fault in the program, and the handlers that ran there with the code that they interrupted."""
+    stack = crash.stack.frames
+    if crash.guilty is not None and crash.guilty < len(stack):  # a document contains only the first frames
+        end = next((each.interrupted for each in crash.handlers if each.interrupted > crash.guilty), len(stack))
+        called = _called(crash, crash.guilty, end)
+        if called is not None:
+            yield f"in {called}"
+    ends = [*(each.interrupted for each in crash.handlers[1:]), len(stack)]
+    for handler, end in zip(crash.handlers, ends):
+        of = f" of {handler.signal}" if handler.signal is not None else ""
+        name = f"the handler{of}, {_place(stack[handler.frame], _name(crash, handler.frame))}" \
+            if 0 <= handler.frame < len(stack) else f"a handler{of}"
+        interrupted = _called(crash, handler.interrupted, end)
+        yield f"in {name}" + (f", which interrupted {interrupted}" if interrupted is not None else "")
+
+
+def _called(crash: Crash, index: int, end: int) -> str | None:
+    """A frame, and the innermost Python frame that called it; None if the frame is not known."""
+    stack = crash.stack.frames
+    frames = stack[index:end]
+    if not frames:
+        return None
+    python = next((frame for frame in frames if isinstance(frame, PyFrame)), None)
+    callers = [_place(frames[0], _name(crash, index))] if frames[0] is not python else []
+    callers += [_place(python, python.function)] if python is not None else []
+    return ", called by ".join(callers)
 
 
 def _place(frame: Frame, name: str) -> str:

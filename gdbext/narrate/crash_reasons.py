@@ -75,9 +75,13 @@ def _blocked_with_gil(waiters: tuple[int, ...], lock: str | None, blocked_on: st
     return f"holds the GIL and is blocked {where}; threads waiting for the GIL: {', '.join(map(str, waiters))}"
 
 
-def _not_an_object(address: int, names: tuple[str, ...], problem: str) -> str:
+def _not_an_object(address: int, names: tuple[str, ...], problem: str, type: str | None = None, used: int = 0) -> str:
+    """:param used: whether the fault was about it; otherwise it was only found in a variable."""
     called = f", {' and '.join(names)}," if names else ""
-    return f"{address:#x}{called} is not (or no longer) a Python object: {problem}"
+    verb = "used" if used else "has"
+    if type is not None:
+        return f"{verb} {address:#x}{called or ','} a Python object of type {type} that was freed: {problem}"
+    return f"{verb} {address:#x}{called or ','} which is not (or no longer) a Python object: {problem}"
 
 
 def _leads_to(address: int, place: str, target: int, what: str, through: int | None = None) -> str:
@@ -101,6 +105,7 @@ WORDINGS: Mapping[str, str | Callable[..., str]] = {
     "not-mapped": "not mapped",
     "on-stack-of": "on the stack of thread {thread}",
     "python-object": "a Python object of type {type}",
+    "freed-python-object": "a Python object of type {type} that was freed ({problem})",
     "cpp-object": "a C++ object of class {type}",
     "mapped-file": "in the mapping of {file}, at byte {offset:#x} of the file",
     "inaccessible-memory": "memory that may not be accessed (a guard page, or reserved)",
@@ -125,6 +130,8 @@ WORDINGS: Mapping[str, str | Callable[..., str]] = {
     "null-pointer": lambda register=None: "a null pointer" + _in_register(register),
     "null-member": lambda offset, register=None: (
         f"the member at offset {offset:#x} of a null pointer" + _in_register(register)),
+    "null-element": lambda register, index, value: (
+        f"an element of a null array (%{register}), at index %{index} = {value:#x}"),
     "bad-register": lambda register, value, offset, what: (
         (f"at offset {offset:#x} of " if offset else "") + f"%{register} = {value:#x}, {what}"),
     "not-canonical-sum": "not a valid x86-64 address (not canonical), made of %{register} = {value:#x}",
@@ -140,8 +147,12 @@ WORDINGS: Mapping[str, str | Callable[..., str]] = {
     "called-null": "called a null function pointer",
     "called-bad-address": "called a function at {address:#x}: {what}",
     "ran-data": "ran code at {address:#x}: {what}, which is not executable",
-    "file-too-short": "byte {offset:#x} of {path}, which is mapped, but the file ends before it (it was truncated, or "
-                      "its disk is full)",
+    "file-too-short": "byte {offset:#x} of {path}, which is mapped, but the file ends before it: it was truncated",
+    "no-page": "byte {offset:#x} of {path}, which is mapped and long enough, but no page could be had for it: "
+               "its file system is full, or the disk failed",
+    "no-page-or-end": "byte {offset:#x} of {path}, which is mapped, but no page could be had for it: its file system "
+                      "is full, or the file was truncated",
+    "file-is-longer": "the file is long enough now",
     "no-memory-behind": "the mapping has no memory behind it (a file that ends before it, or huge pages that ran out)",
     "faulty-memory": "memory is faulty (hardware)",
     "arithmetic-error": "an arithmetic error",
@@ -160,7 +171,11 @@ WORDINGS: Mapping[str, str | Callable[..., str]] = {
     "forbidden-system-call": "system call {number} is forbidden by a seccomp filter",
     "only-null-is-so-low": "only a null pointer leads to such a low address",
     "just-below-stack": "the address is just below the stack that the thread uses",
+    "faults-again": "a handler sent the signal again and returned; the instruction faults each time that it runs",
     "called-abort": "the program called abort()",
+    "handler-ended": lambda signal, of, function, text: (
+        f"then its handler{f', {function},' if function else ''} ended the program with {signal}"
+        + (f": {text}" if text else "")),
     "c-library-ended": "the C library ended the program: {message}",
     "sanitizer-ended": lambda name, found_race: (
         f"{name} ended the program" + (": it found a data race" if found_race else "")
@@ -185,6 +200,7 @@ WORDINGS: Mapping[str, str | Callable[..., str]] = {
     "object-in-variable": "a variable refers to it, and no live object has such a header",
     "type-read-there": "the interpreter read a bad pointer from where an object has its type, and no live object has "
                        "such a header",
+    "header-of-freed": "its type is still there, and no live object has such a reference count",
     "object-filled": "it contains {pattern}",
     "object-in-free-list": "its first word is the address of another block, as in a free list of the Python "
                            "allocator: it was freed",
@@ -214,7 +230,7 @@ WORDINGS: Mapping[str, str | Callable[..., str]] = {
     "runs-without-gil": "thread {thread} runs without the GIL",
     "not-a-python-thread": "thread {thread} is not a Python thread",
     "libraries-not-listed": lambda why, libraries, more: (
-        f"{why}; so nothing in {_list(libraries, more)} is named or decoded, and stacks may end there"),
+        f"{why}; so {_list(libraries, more)} may have no names, their data is not decoded, and stacks may end there"),
     "core-cut-off": "{why}; the rest cannot be read",
     "file-missing": lambda path, build_id: (
         f"{path}{f' (build id {build_id})' if build_id else ''}: frames in it have no names, and the stack may end "

@@ -9,6 +9,7 @@ from gdbext.narrate.crash import (
     SUSPECTS,
     broken_rule,
     circumstances,
+    own_findings,
     suspect_title,
     suspicions,
     title,
@@ -41,11 +42,14 @@ def crash_text(text: TextRenderer, crash: Crash) -> Safe:
     :param text: renders threads and frames.
     """
     facts = text.facts
+    own = own_findings(crash)
+    others = [finding for finding in crash.findings if finding not in own]
     lines = [text.say(title(facts, crash)), f"  {text.say(what_happened(crash))}",
+             *(f"  {text.say(broken_rule(facts, each))}" for each in own),
              *(f"  {printable(line)}" for line in circumstances(crash)), "",
              *_instruction(crash.fault), *_stack(text, crash)]
-    if crash.findings:
-        lines += ["Rules broken:", *(f"  {text.say(broken_rule(facts, each))}" for each in crash.findings), ""]
+    if others:
+        lines += ["Rules broken:", *(f"  {text.say(broken_rule(facts, each))}" for each in others), ""]
     if crash.suspects:
         lines.append(SUSPECTS)
         for suspect in crash.suspects:

@@ -264,6 +264,8 @@ class TextRenderer:
         """The threads of a verdict without a deadlock, and those behind them."""
         facts = self.facts
         lines: list[str] = []
+        if facts.verdict.kind == "crash":
+            return lines  # its place follows, with the frames from the fault on
         if facts.verdict.kind == "idle":
             return [*self._counts(), ""]
         concerned = facts.known(facts.verdict.threads)

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from gdbext import model
 from gdbext.errors import BadDocument
 from gdbext.model import Frame, InlinedCall, Local, MixedStack, NativeFrame, Part, PyFrame, Thread
-from gdbext.model.crash import Crash, Fault, Finding, Operand, Recursion, Suspect
+from gdbext.model.crash import Crash, Fault, Finding, Handler, Operand, Recursion, Suspect
 from gdbext.model.verdict import Verdict
 from gdbext.narrate.crash import came_from, covered
 from gdbext.narrate.names import Facts
@@ -255,13 +255,17 @@ _FAULT = shape(
     in_handler=FLAG)
 _RECURSION = shape(
     Recursion, round=NUMBERS, rounds=NUMBER, frames=NUMBER, whole=FLAG, stack_used=field("used", NUMBER_OR_NONE))
+_HANDLER = shape(Handler, frame=NUMBER, interrupted=NUMBER, signal=TEXT_OR_NONE)
+_HANDLERS = each(_HANDLER)
 _FINDING = shape(
     Finding, rule=TEXT, thread=NUMBER_OR_NONE, text=REASON, evidence=_EVIDENCE, why=REASON_OR_NONE)
 _SUSPECT = shape(
     Suspect, thread=NUMBER, reasons=REASONS, covered=joined_reasons(TEXT, covered), common_locks=TEXTS)
 _CRASH_ITSELF = shape(
     dict, thread=NUMBER, fault=_FAULT, guilty_frame=field("guilty", NUMBER_OR_NONE), recursion=or_none(_RECURSION),
-    findings=each(_FINDING), suspects=each(_SUSPECT), missing=REASONS)
+    handlers=or_absent(Codec(_HANDLERS.read, lambda found: _HANDLERS.write(found) or None), ()),
+    findings=each(_FINDING), suspects=each(_SUSPECT), missing=REASONS,
+    aftermath=or_absent(REASON))
 _CRASH_STACK = shape(
     _make_stack, **_STACK, frames_left_out=field("left_out", NUMBER), unmerged=REASON_OR_NONE)
 

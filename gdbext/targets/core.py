@@ -117,6 +117,11 @@ class CoreTarget(DirectTarget):
     def has_file(self, path: str) -> bool:
         return self._open_mapped(path) is not None
 
+    def reaches(self, path: str, offset: int) -> bool | None:
+        # only files with code were looked for
+        read = self._open_mapped(path) or (self._open(path) if self._sysroot is None else None)
+        return None if read is None else bool(read(offset, 1))
+
     def mapped_files(self) -> Sequence[tuple[int, str]]:
         return sorted((region.start, region.path) for region in self.core_file.regions
                       if region.path is not None and region.path.startswith("/") and region.offset == 0)

@@ -535,6 +535,10 @@ class ProcessTarget(DirectTarget):
     def has_file(self, path: str) -> bool:
         return self._open(path) is not None
 
+    def reaches(self, path: str, offset: int) -> bool | None:
+        read = self._open(path)
+        return None if read is None else bool(read(offset, 1))
+
     def mapped_files(self) -> Sequence[tuple[int, str]]:
         return ()
 

@@ -26,6 +26,8 @@ from gdbext.threads.findings import Findings
 
 #: Most native frames of one thread.
 MAX_NATIVE_FRAMES = 20_000
+#: How many innermost frames of a stack may be those of signal handlers.
+_MAX_HANDLED = 64
 #: Most bytes between the start of a file's mapping and its first section.
 _NEARBY = 1 << 16
 _PYTHON_PROGRAM = re.compile(r"^python[0-9.]*[a-z]*(-dbg)?$")
@@ -53,6 +55,8 @@ class Code:
         self._unwinder = self.cpu.unwinder(target.memory, self.modules)
         self._frames: dict[tuple[int, bool], NativeFrame] = {}
         self._stacks: dict[tuple[int, int, int], list[tuple[int, int]]] = {}
+        # program counters of frames that signals interrupted: these are no return addresses
+        self._interrupted: set[int] = set()
 
     @cached_property
     def unlisted(self) -> str | None:
@@ -91,7 +95,8 @@ class Code:
             if module is not None and not any(module is other for other in self.modules):
                 return None
         # a signal handler returns to the first instruction of the trampoline, which has called nothing
-        is_call = index > 0 and not self.cpu.is_signal_return(self._target.memory, address)
+        is_call = (index > 0 and address not in self._interrupted
+                   and not self.cpu.is_signal_return(self._target.memory, address))
         return max(address - 1, 0) if is_call else address
 
     def frame(self, pc: int, index: int) -> NativeFrame:
@@ -123,7 +128,7 @@ class Code:
 
     def function_range(self, pc: int) -> tuple[int, int] | None:
         """Start and end of the function of a program counter (of a caller: less one), without the use of symbols."""
-        return self._unwinder.function_range(pc)
+        return self._unwinder.function_range(pc + 1 if pc in self._interrupted else pc)
 
     def starts_function(self, address: int) -> bool:
         """Whether a call can lead to an address; False for a part of a function that the compiler placed elsewhere."""
@@ -137,7 +142,9 @@ class Code:
         """(program counter, stack pointer) of a thread's native frames, innermost first."""
         key = thread.number, registers[self.cpu.PROGRAM_COUNTER], registers[self.cpu.STACK_POINTER]
         if key not in self._stacks:
-            self._stacks[key] = self._unwind(thread, registers)
+            frames = self._stacks[key] = self._unwind(thread, registers)
+            self._interrupted.update([after[0] for (pc, _), after in zip(frames[:_MAX_HANDLED], frames[1:])
+                                      if self.cpu.is_signal_return(self._target.memory, pc)])
         return self._stacks[key]
 
     def _unwind(self, thread: ThreadRef, registers: Mapping[str, int]) -> list[tuple[int, int]]:

@@ -89,6 +89,17 @@ def handlers(cpu: Architecture, memory: Memory, native: Sequence[tuple[int, int]
             yield index + 1, sp
 
 
+def handled_signals(cpu: Architecture, memory: Memory, native: Sequence[tuple[int, int]]) -> Sequence[int | None]:
+    """The signal of each running handler, innermost first; None for one that does not record it."""
+    found = []
+    for _, sp in handlers(cpu, memory, native):
+        try:
+            found.append(cpu.handled_signal(memory, sp))
+        except GdbextError:
+            found.append(None)
+    return found
+
+
 def is_sending(cpu: Architecture, registers: Mapping[str, int]) -> bool:
     """Whether a thread is in a call that sends a signal."""
     return _sends_signal(cpu.system_call(registers))

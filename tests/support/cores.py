@@ -58,18 +58,19 @@ def kernel_core(sample: Sample) -> Path:
 
     Skips the test if the kernel passes cores to a program or writes them elsewhere.
     """
-    prefix = _prefix()
+    start = prefix()
     # not QUIT or INT, which are ignored in background processes of a non-interactive shell
     os.kill(sample.pid, signal.SIGABRT)
-    return _core_of(sample, signal.SIGABRT, prefix)
+    return _core_of(sample, signal.SIGABRT, start)
 
 
 def core_of_crash(sample: Sample) -> Path:
     """The kernel's core of a sample that is about to die of SIGSEGV by itself; see `kernel_core`."""
-    return _core_of(sample, signal.SIGSEGV, _prefix())
+    return _core_of(sample, signal.SIGSEGV, prefix())
 
 
-def _prefix() -> str:
+def prefix() -> str:
+    """How the names of the kernel's cores begin in the working directory; skips the test if it writes none there."""
     pattern = _PATTERN.read_text().strip()
     if pattern.startswith("|"):
         pytest.skip(f"the kernel pipes cores to a program (core_pattern is {pattern})")
@@ -78,10 +79,10 @@ def _prefix() -> str:
     return pattern.partition("%")[0]
 
 
-def _core_of(sample: Sample, number: signal.Signals, prefix: str) -> Path:
+def _core_of(sample: Sample, number: signal.Signals, start: str) -> Path:
     status = sample.process.wait(timeout=PATIENCE)
     assert status == -number, f"the sample ended otherwise: {status}"
-    found = sorted(sample.directory.glob(f"{prefix}*"))
+    found = sorted(sample.directory.glob(f"{start}*"))
     if not found:
         pytest.skip("the kernel wrote no core: the hard limit on the size of cores may be too low")
     assert len(found) == 1, f"which is the core? {found}"

@@ -345,8 +345,7 @@ def _without_files(core: Path) -> list[str | Path]:
 
 def _kernel_core(program: _Program, look: Crash) -> Path:
     """Have the kernel write a core; skips the test if it does not write cores here."""
-    # private there, but the only code that knows how the kernel names cores
-    prefix = cores._prefix()
+    prefix = cores.prefix()
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     environment.update(program.variables)
     _, limit = resource.getrlimit(resource.RLIMIT_CORE)

@@ -26,6 +26,7 @@ from gdbext.model import (
     Gil,
     Greenlet,
     GreenletWait,
+    Handler,
     Hold,
     Holder,
     InlinedCall,
@@ -298,7 +299,9 @@ def crashed() -> Report:
                            (because("no-common-lock"), because("holds-locks", thread=1, locks=("gil:0",))),
                            ("gil:0",)),),
                   (because("file-missing", path="/app/libdrv.so", build_id=None),
-                   because("files-missing", files=("a", "b"), more=2)))
+                   because("files-missing", files=("a", "b"), more=2)),
+                  (Handler(0, 1, "SIGPROF"),),
+                  because("handler-ended", signal="SIGABRT", of="SIGSEGV", function="f()", text="Assertion failed"))
     return Report(INFO, crash=crash)
 
 

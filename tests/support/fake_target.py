@@ -245,6 +245,10 @@ class FakeTarget:
         """Whether the file was set."""
         return path in self.files
 
+    def reaches(self, path: str, offset: int) -> bool | None:
+        """Whether the file that was set is long enough."""
+        return offset < len(self.files[path]) if path in self.files else None
+
     def origin(self) -> Origin:
         """Nothing is known."""
         return Origin()

@@ -34,7 +34,7 @@ from gdbext.arch.x86_64.registers import (
     STACK_POINTER,
     THREAD_POINTER,
 )
-from gdbext.arch.x86_64.signals import is_signal_return, read_interrupted, read_signal_frame
+from gdbext.arch.x86_64.signals import handled_signal, is_signal_return, read_interrupted, read_signal_frame
 from gdbext.arch.x86_64.system_calls import (
     interrupted_call,
     is_at_system_call,
@@ -53,7 +53,8 @@ __all__ = [
     "OF_SLEEPERS", "PROGRAM_COUNTER", "RESULT", "RESULTS", "STACK_POINTER", "THREAD_POINTER", "behind_stub", "called",
     "change",
     "constant_arguments", "core_registers", "disassemble", "interrupted_call", "is_at_system_call", "is_canonical",
-    "is_own_breakpoint", "is_signal_return", "iter_branches", "iter_calls", "iter_loads", "loaded_arguments",
+    "handled_signal", "is_own_breakpoint", "is_signal_return", "iter_branches", "iter_calls", "iter_loads",
+    "loaded_arguments",
     "loaded_thread_local", "machine", "may_exchange", "may_return", "members_behind_jump", "origin", "parse",
     "read_interrupted", "read_signal_frame",
     "returned_address", "sleeping_registers", "system_call", "system_call_names", "unresolved_slot", "unwinder",

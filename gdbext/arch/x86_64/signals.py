@@ -85,6 +85,17 @@ def read_signal_frame(memory: Memory, sp: int, number: int | None = None) -> Sig
     return SignalFrame(info, registers, access)
 
 
+def handled_signal(memory: Memory, sp: int) -> int | None:
+    """The number of the signal that a running handler handles; None if it was installed without SA_SIGINFO.
+
+    :param sp: as for `read_signal_frame`.
+    :raises MemoryUnreadable: the stack is not readable.
+    """
+    filled = decode_siginfo(memory.read(sp + _UCONTEXT.size, SIGINFO_SIZE))
+    is_filled = 0 < filled.number <= SIGRTMAX and code_name(filled.number, filled.code) is not None
+    return filled.number if is_filled else None
+
+
 def read_interrupted(memory: Memory, sp: int) -> dict[str, int]:
     """The registers that a thread had when the kernel called a handler; see `read_signal_frame`."""
     return _registers(_UCONTEXT.unpack(memory.read(sp, _UCONTEXT.size)))

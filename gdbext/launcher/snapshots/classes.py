@@ -231,14 +231,16 @@ def _lock_key(lock_id: str, lock: Lock | None) -> list[str]:
 
 
 def _crash_key(crash: Crash) -> list[Any]:
-    fault, guilty = crash.fault, crash.guilty
+    fault, first = crash.fault, words.guilty_or_innermost(crash)
     frames = [frame_key(frame) for frame in crash.stack.frames]
     if crash.recursion is not None:
         # which function of the recursion used up the stack is chance
         return [fault.kind, sorted({frames[at] for at in crash.recursion.round if at < len(frames)})]
-    last = min((0 if guilty is None else guilty) + 1 + _CALLERS, _MOST_FRAMES)
-    at = None if guilty is None or guilty >= len(frames) else frames[guilty]
-    return [fault.kind, fault.signal, at, list(_collapsed(frames[:last]))]
+    at = None if crash.guilty is None or crash.guilty >= len(frames) else frames[crash.guilty]
+    # without a frame of the program's own, its message and all callers are what distinguishes one abort from another
+    last = min(first + 1 + _CALLERS, _MOST_FRAMES) if at is not None else _MOST_FRAMES
+    message = [] if at is not None else [_without_numbers(fault.message)]
+    return [fault.kind, fault.signal, at, list(_collapsed(frames[:last])), *message]
 
 
 # -- merged stacks -------------------------------------------------------------------------------------------

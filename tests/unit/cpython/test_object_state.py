@@ -81,10 +81,24 @@ def test_references_of_immortal_objects_are_not_counted(version: str) -> None:
 def test_a_live_object_of_a_free_threaded_build(version: str) -> None:
     python = python_of(version, "free-threaded")
     for address in (python.string("text"), python.list_object(), python.type_object("int")):
-        # ob_tid, and counts: 0 is a usual local one
+        # ob_tid, and counts: 0 is a usual local one if other threads have references
         python.memory.u64(address, 0, 0)
-        assert state_of(python, address) == ObjectState(address, None, python.type_object(
+        python.build.put("PyObject", address, ob_ref_shared=2 << 2)
+        assert state_of(python, address) == ObjectState(address, 2, python.type_object(
             Objects(python.memory, python.layouts).type_name(address)), None)
+
+
+@pytest.mark.parametrize("version", FREE_THREADED)
+def test_freed_objects_of_a_free_threaded_build(version: str) -> None:
+    """Its type remains, nobody has a reference, and its first word is a link to the next free block."""
+    python = python_of(version, "free-threaded")
+    freed, other = python.list_object(), python.list_object()
+    python.build.put("PyObject", freed, ob_ref_local=0, ob_ref_shared=3)
+    assert "its reference count is 0" in explained(state_of(python, freed).problem)
+    python.memory.u64(freed, other)
+    state = state_of(python, freed)
+    assert state.freed
+    assert "as in a free list" in explained(state.problem)
 
 
 @pytest.mark.parametrize("version", FREE_THREADED)

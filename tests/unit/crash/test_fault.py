@@ -59,11 +59,29 @@ def test_null_pointer(scene: Scene) -> None:
 @pytest.mark.parametrize(("text", "address", "shown"), [
     ("mov %edx,0x18(%rbx)", 0x18, "wrote 4 bytes at 0x18: the member at offset 0x18 of a null pointer (%rbx)"),
     ("movb $0x1,0xfff8(%rbx)", 0xFFF8, "wrote 1 byte at 0xfff8: the member at offset 0xfff8 of a null pointer (%rbx)"),
-    ("mov 0x8(%rbx,%rcx,8),%rax", 0x20, "read 8 bytes at 0x20: the member at offset 0x20 of a null pointer (%rbx)"),
 ])
 def test_null_member(scene: Scene, text: str, address: int, shown: str) -> None:
-    fault = scene.segv(text, address=address, rcx=3)
+    fault = scene.segv(text, address=address)
     assert (fault.kind, explain(fault.text)) == ("null-member", shown)
+
+
+@pytest.mark.parametrize(("text", "registers", "address", "array"), [
+    ("mov 0x8(%rbx,%rcx,8),%rax", {"rcx": 3}, 0x20, "(%rbx), at index %rcx = 0x3"),
+    ("movsbq (%rbx,%rcx,1),%rax", {"rcx": 0x2300}, 0x2300, "(%rbx), at index %rcx = 0x2300"),
+    ("movsbq (%rbx,%rcx,1),%rax", {"rbx": 0x2300}, 0x2300, "(%rcx), at index %rbx = 0x2300"),
+    ("mov (%rbx,%rcx,8),%rax", {"rcx": 0x4000}, 0x20000, "(%rbx), at index %rcx = 0x4000")])
+def test_element_of_a_null_array(scene: Scene, text: str, registers: dict[str, int], address: int, array: str) -> None:
+    scene.registers.update(registers)
+    fault = scene.segv(text, address=address)
+    assert fault.kind == "null-element"
+    assert explain(fault.text).endswith(f"an element of a null array {array}")
+    index = next(each for each in fault.operands if each.value in registers.values())
+    assert described(index) is None, "it is not an address"
+
+
+def test_small_base_with_an_index_of_zero_is_no_null_array(scene: Scene) -> None:
+    fault = scene.segv("mov (%rbx,%rcx,8),%rax", address=0x2300, rbx=0x2300)
+    assert fault.kind == "small-pointer"
 
 
 def test_null_without_a_register(scene: Scene) -> None:
@@ -72,7 +90,7 @@ def test_null_without_a_register(scene: Scene) -> None:
 
 
 def test_address_far_from_null_is_not_a_member(scene: Scene) -> None:
-    fault = scene.segv("mov (%rbx,%rcx,8),%rax", address=8 * 0x123456, rcx=0x123456)
+    fault = scene.segv("mov 0x123456(%rbx),%rax", address=0x123456)
     assert fault.kind == "unmapped"
 
 
@@ -302,11 +320,27 @@ def bus_error(scene: Scene, code: int, address: int) -> Fault:
 
 
 def test_truncated_file(scene: Scene) -> None:
+    scene.target.files["/data/table"] = bytes(0x3000)
     fault = bus_error(scene, 2, MAPPED_FILE + 0x2010)
     assert (fault.signal, fault.code, fault.kind) == ("SIGBUS", "BUS_ADRERR", "truncated-file")
     assert explain(fault.text) == (
-        "read 8 bytes at 0x602010: byte 0x3010 of /data/table, which is mapped, but the file ends before it (it was "
-        "truncated, or its disk is full)")
+        "read 8 bytes at 0x602010: byte 0x3010 of /data/table, which is mapped, but the file ends before it: it was "
+        "truncated")
+
+
+def test_file_that_is_long_enough_has_no_page(scene: Scene) -> None:
+    """Its file system is full. The last page of a file has zeros beyond its end."""
+    scene.target.files["/data/table"] = bytes(0x3001)
+    fault = bus_error(scene, 2, MAPPED_FILE + 0x2010)
+    assert (fault.kind, fault.evidence) == ("no-memory-behind", INFERRED)
+    assert "its file system is full" in explain(fault.text)
+    assert "truncated" not in explain(fault.text)
+
+
+def test_file_that_is_gone_may_have_been_full_or_truncated(scene: Scene) -> None:
+    fault = bus_error(scene, 2, MAPPED_FILE + 0x2010)
+    assert (fault.kind, fault.evidence) == ("no-memory-behind", RECORDED)
+    assert explain(fault.text).endswith("its file system is full, or the file was truncated")
 
 
 @pytest.mark.parametrize("address", [HEAP, HEAP + 0x3010, 0x7000_0000])

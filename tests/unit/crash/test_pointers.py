@@ -135,13 +135,17 @@ def test_describe_python_objects(version: str) -> None:
     target = PythonTarget(version, "core")
     target.python_thread()
     at = target.python.list_object()
+    count = at + target.python.layouts["PyObject"].offset("ob_type") - 8
+    assert described(target, at) == (
+        PYTHON, "a Python object of type list that was freed (its reference count is 0)")
+    target.python.memory.u64(count, 1)
     assert described(target, at) == (PYTHON, "a Python object of type list")
-    assert pointers_of(target).python_type(at) == "list"
+    assert explain(pointers_of(target).describe(at).what) == "a Python object of type list"
     # neither the words next to it nor an object whose type is not a type
     assert described(target, at + 4)[0] == MEMORY
     target.python.build.put("PyObject", at, ob_type=0xDDDDDDDDDDDDDDDD)
     assert described(target, at)[0] == MEMORY
-    assert pointers_of(target).python_type(0x10) is None
+    assert pointers_of(target).python_object(0x10) is None
 
 
 def test_describe_cplusplus_objects() -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import random
+import struct
 import time
 
 import pytest
@@ -10,7 +11,8 @@ from gdbext.inferior.address_space import Region
 from gdbext.inferior.cache import CachedMemory
 from gdbext.inferior.protocol import SignalInfo
 from gdbext.inferior.signals import SI_KERNEL, SI_TKILL, SIGABRT, SIGFPE, SIGSEGV, SIGTRAP
-from gdbext.model import INFERRED, Crash, Local, NativeFrame, PyFrame
+from gdbext.model import DERIVED, INFERRED, Crash, Handler, Local, NativeFrame, PyFrame
+from gdbext.narrate.crash import circumstances
 from gdbext.narrate.reasons import explain
 from gdbext.snapshot import take_snapshot
 from tests.support import versions
@@ -22,6 +24,7 @@ from tests.support.fake_signal_frame import fault_info, sent_info, signal_frame
 from tests.support.fake_target import APP_DATA, APP_TEXT, DRIVER_TEXT, LIBC_TEXT, READ, STACK_SIZE, FakeThread
 
 RESTORER = LIBC_TEXT + 0x4000
+SIGALRM = 14
 HANDLER = APP_TEXT + 0x600
 
 
@@ -50,6 +53,38 @@ def scene() -> Scene:
     made.target.name(FUNCTION, "update_table")
     made.target.name(APP_TEXT + 0x80, "main")
     return made
+
+
+def test_code_that_a_signal_interrupted_has_not_called_the_handler(scene: Scene) -> None:
+    thread = in_handler(scene, struct.pack("<iii4xQ", SIGALRM, 0, SI_KERNEL, 0).ljust(128, b"\0"))
+    scene.target.name(HANDLER, "on_alarm")
+    thread.frames[0] = (scene.code("mov (%rax),%rdx", at=FUNCTION + 0x100), thread.stack)
+    scene.target.name(FUNCTION + 0x100, "sample")
+    thread.registers.update(scene.registers, rip=FUNCTION + 0x100, rsp=thread.stack, rax=0)
+    scene.target.signals[1] = SignalInfo(SIGSEGV, MAPERR, 0)
+    crash = crash_of(scene.target)
+    assert functions(crash) == ["sample", "on_alarm", None, "update_table", "main"]
+    assert crash.handlers == (Handler(1, 3, "SIGALRM"),)
+    assert [line for line in circumstances(crash) if line.startswith("in ")] == [
+        "in sample() in libdrv.so", "in the handler of SIGALRM, on_alarm() in server, which interrupted "
+        "update_table() in libdrv.so"]
+
+
+def test_handler_sends_the_signal_again_and_returns(scene: Scene) -> None:
+    """The kernel then records only who sent it; the instruction faults again."""
+    segv(scene)
+    scene.target.signals[1] = SignalInfo(SIGSEGV, SI_TKILL, None, scene.target.pid, 5)
+    fault = crash_of(scene.target).fault
+    assert (fault.kind, fault.address, fault.sender, fault.evidence) == ("null-pointer", 0, None, DERIVED)
+    assert fault.why is not None
+    assert "sent the signal again" in explain(fault.why)
+
+
+def test_signal_of_another_thread_hits_code_that_does_not_fault(scene: Scene) -> None:
+    thread = segv(scene)
+    thread.registers["rax"] = HEAP
+    scene.target.signals[1] = SignalInfo(SIGSEGV, SI_TKILL, None, scene.target.pid, 5)
+    assert crash_of(scene.target).fault.kind == "sent"
 
 
 # -- which thread --------------------------------------------------------------------------------------------------
@@ -169,10 +204,22 @@ def test_fault_in_a_handler_of_a_fault(scene: Scene) -> None:
 
 
 def test_abort_in_a_handler_of_a_fault(scene: Scene) -> None:
-    """A handler of a fault that aborts: the abort ended the program."""
+    """A handler of a fault that aborts: the fault is the cause, and the abort what followed."""
     in_handler(scene, fault_info(SIGSEGV, MAPERR, 8))
     scene.target.signals[1] = SignalInfo(SIGABRT, SI_TKILL, None, 100, 5)
-    assert crash_of(scene.target).fault.signal == "SIGABRT"
+    crash = crash_of(scene.target)
+    assert (crash.fault.signal, crash.fault.in_handler) == ("SIGSEGV", True)
+    assert crash.aftermath is not None
+    assert "ended the program with SIGABRT" in explain(crash.aftermath)
+
+
+def test_abort_in_a_handler_of_another_signal(scene: Scene) -> None:
+    """A watchdog aborts in its handler of a timer: nothing has faulted."""
+    in_handler(scene, struct.pack("<iii4xQ", SIGALRM, 0, SI_KERNEL, 0).ljust(128, b"\0"))
+    scene.target.signals[1] = SignalInfo(SIGABRT, SI_TKILL, None, 100, 5)
+    crash = crash_of(scene.target)
+    assert (crash.fault.signal, crash.aftermath) == ("SIGABRT", None)
+    assert [handler.signal for handler in crash.handlers] == ["SIGALRM"]
 
 
 def test_variables_are_of_the_frames_below_a_handler(scene: Scene) -> None:
@@ -399,7 +446,8 @@ def test_type_read_from_a_dead_object_is_a_finding() -> None:
     # other structures may have a pointer there
     assert (finding.thread, finding.evidence) == (1, INFERRED)
     assert explain(finding.text) == (
-        f"{HEAP:#x} is not (or no longer) a Python object: its type pointer 0x30 does not lead to a readable type")
+        f"used {HEAP:#x}, which is not (or no longer) a Python object: its type pointer 0x30 does not lead to a "
+        "readable type")
     assert finding.why is not None
     assert explain(finding.why) == ("the interpreter read a bad pointer from where an object has its type, and no live "
                                     "object has such a header")
@@ -420,7 +468,7 @@ def test_dead_objects_in_variables_are_findings() -> None:
     rules.target.signals[1] = SignalInfo(SIGSEGV, MAPERR, 0)
     finding, = crash_of(rules.target).findings
     assert explain(finding.text) == (
-        f"{dead:#x}, gone of work(), is not (or no longer) a Python object: its reference count is 0")
+        f"has {dead:#x}, gone of work(), a Python object of type int that was freed: its reference count is 0")
     assert finding.why is not None
     assert explain(finding.why) == "a variable refers to it, and no live object has such a header"
 
@@ -444,7 +492,7 @@ def test_libraries_that_a_truncated_core_does_not_list_are_not_missing(scene: Sc
     crash = crash_of(scene.target)
     assert missing(crash) == (
         "the core is truncated: 1,000 of 124,456 bytes are there, without the dynamic linker's list of libraries; so "
-        "nothing in libwork.so.1 is named or decoded, and stacks may end there",)
+        "libwork.so.1 may have no names, their data is not decoded, and stacks may end there",)
     frame = crash.stack.frames[1]
     assert isinstance(frame, NativeFrame)
     assert (frame.function, frame.module) == (None, "libwork.so.1"), "the core's own list of mappings has its name"

@@ -238,6 +238,22 @@ def test_depth_of_a_recursion_does_not_change_the_class() -> None:
     assert key(stack(5, 0)) == key(stack(9, 1))
 
 
+def test_aborts_without_a_guilty_frame_differ_by_their_callers() -> None:
+    """The first frames are those of the C library in every abort."""
+    runtime = [frame(name, "libc.so.6") for name in ("pthread_kill", "raise", "abort", "malloc_printerr", "free")]
+
+    def aborted(*callers: Json, message: str | None = None) -> Json:
+        made = crashed(*runtime, *callers, guilty=None, kind="abort")
+        made["crash"]["fault"]["message"] = message
+        return made
+
+    first, second = aborted(frame("close_log"), frame("main")), aborted(frame("send_row"), frame("main"))
+    assert key(first) != key(second)
+    assert " in close_log (" in signature(first).title
+    numbers = [key(aborted(frame("close_log"), message=f"bad row {number}")) for number in (7, 8)]
+    assert numbers[0] == numbers[1] != key(aborted(frame("close_log"), message="no space"))
+
+
 def test_crash_without_frames_has_a_title() -> None:
     assert signature(crashed(guilty=None)).title == "SIGSEGV, null-pointer: read 8 bytes at 0x0"
 
