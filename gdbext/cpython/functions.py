@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gdbext.cpython.bytecode import Bytecode, with_blocks, with_table
 from gdbext.cpython.frames import FrameReader
+from gdbext.cpython.loops import is_repeated
 from gdbext.cpython.objects import Objects
 from gdbext.errors import GdbextError
 from gdbext.layout.opcodes import opcodes_of
@@ -19,6 +20,15 @@ class Functions:
         self._frames = frames
         self.has_table = "_PyInterpreterFrame" in layouts
         self.opcodes = opcodes_of(*layouts.version_tuple[:2])
+
+    @remembered
+    def repeats(self, code: int, offset: int) -> bool | None:
+        """Whether an instruction of a function may be repeated without end; None if the function cannot be read.
+
+        :param offset: of the instruction, in bytes; see `is_repeated`.
+        """
+        bytecode = self.bytecode(code)
+        return is_repeated(bytecode, offset) if bytecode is not None else None
 
     @remembered
     def bytecode(self, code: int) -> Bytecode | None:

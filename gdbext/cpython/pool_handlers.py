@@ -10,13 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
-from gdbext.cpython.frames import FrameReader, RawFrame
-from gdbext.cpython.locks import LockReader
-from gdbext.cpython.objects import Objects
-from gdbext.cpython.pools import name_of_function, queue_items
+from gdbext.cpython.frames import RawFrame
+from gdbext.cpython.queues import QueueReader
 from gdbext.errors import GdbextError
-from gdbext.inferior.protocol import Memory
-from gdbext.layout.table import Layouts
 from gdbext.model.standard_library import is_in, role_of
 from gdbext.record import record
 
@@ -88,16 +84,8 @@ class PoolResult:
     index: int | None = None
 
 
-class PoolHandlers:
+class PoolHandlers(QueueReader):
     """Decodes the threads and results of the pools of one runtime."""
-
-    def __init__(self, memory: Memory, layouts: Layouts, objects: Objects, frames: FrameReader,
-                 locks: LockReader) -> None:
-        self._memory = memory
-        self._layouts = layouts
-        self._objects = objects
-        self._frames = frames
-        self._locks = locks
 
     def result(self, address: int) -> PoolResult | None:
         """A result that a thread waits for (``PyObject *``): an ``ApplyResult`` or an iterator; or None.
@@ -134,12 +122,13 @@ class PoolHandlers:
                           list(self._unsent(variables.get("taskqueue", 0))), size=self._size(variables.get("pool", 0)),
                           is_idle=at == 0)
 
-    def processes(self, raw: RawFrame) -> ProcessPool | None:
-        """The pool of the thread that replaces workers, of whose function this is the frame; None for another frame.
+    def processes(self, stack: Sequence[RawFrame]) -> ProcessPool | None:
+        """The pool of the thread that replaces workers, which has these frames; None for another thread.
 
         Up to 3.7 the function has the pool itself, later what it needs of it.
         """
-        if role_of(raw.frame) != "replaces-workers":
+        raw = next((raw for raw in stack if role_of(raw.frame) == "replaces-workers"), None)
+        if raw is None:
             return None
         variables = dict(self._frames.variables(raw))
         cache, pool, queue = (variables.get(name, 0) for name in ("cache", "pool", "inqueue"))
@@ -169,8 +158,7 @@ class PoolHandlers:
 
         :raises CorruptStructure: it is another object, as in a pool of processes, or it is damaged.
         """
-        return [QueuedCall(*self._task(item))
-                for item in queue_items(self._memory, self._layouts, self._objects, queue)
+        return [QueuedCall(*self._task(item)) for item in self._items(queue)
                 if item and self._objects.type_name(item) == "tuple"]
 
     def _sent(self, above: Sequence[RawFrame], task: int) -> tuple[int | None, int | None, str | None]:
@@ -193,17 +181,17 @@ class PoolHandlers:
 
     def _function(self, variables: dict[str, int]) -> str | None:
         """The name of the program's function, which the first argument of the pool's own functions contains."""
-        name = name_of_function(self._objects, variables["func"]) if variables.get("func") else None
+        name = self._name_of(variables["func"]) if variables.get("func") else None
         args = variables.get("args", 0)
         if name not in _STARS or not args:
             return name
         batch = self._objects.tuple_start(args, 1)
         function = self._objects.tuple_start(batch[0], 1) if batch else ()
-        return name_of_function(self._objects, function[0]) if function else None
+        return self._name_of(function[0]) if function else None
 
     def _unsent(self, queue: int) -> Iterator[int]:
         """The jobs of the calls in the queue from the program."""
-        for item in queue_items(self._memory, self._layouts, self._objects, queue)[:_MAX_UNSENT] if queue else ():
+        for item in self._items(queue)[:_MAX_UNSENT] if queue else ():
             try:
                 job = self._job(item) if item and self._objects.type_name(item) == "tuple" else None
             except GdbextError:

@@ -1,26 +1,18 @@
 """Decodes the pools of `concurrent.futures`: the calls that they run or keep in their queues, and their workers.
 
-Sources: CPython 3.13 Lib/concurrent/futures/{_base,thread,process}.py, Modules/_queuemodule.c (``simplequeueobject``,
-``RingBuf``). Up to 3.12 a queue is a list with the index of its first item.
+Source: CPython 3.13 Lib/concurrent/futures/{_base,thread,process}.py.
 """
 
 from __future__ import annotations
 
 import itertools
-import struct
 from collections.abc import Sequence
 
-from gdbext.cpython.frames import FrameReader, RawFrame
-from gdbext.cpython.locks import LockReader
-from gdbext.cpython.objects import Objects
-from gdbext.errors import CorruptStructure
-from gdbext.inferior.protocol import Memory
-from gdbext.layout.table import Layouts
+from gdbext.cpython.frames import RawFrame
+from gdbext.cpython.queues import MAX_QUEUED, QueueReader
 from gdbext.model.standard_library import is_in, role_of
 from gdbext.record import record
 
-#: Most calls of one queue that are read.
-MAX_QUEUED = 10_000
 #: Most workers of one pool.
 _MAX_WORKERS = 4096
 
@@ -56,32 +48,24 @@ class Managed:
     workers: int
 
 
-class PoolReader:
+class PoolReader(QueueReader):
     """Decodes the pools of one runtime."""
-
-    def __init__(self, memory: Memory, layouts: Layouts, objects: Objects, frames: FrameReader,
-                 locks: LockReader) -> None:
-        self._memory = memory
-        self._layouts = layouts
-        self._objects = objects
-        self._frames = frames
-        self._locks = locks
 
     def state(self, future: int) -> str | None:
         """The state of a future (``PyObject *``): ``PENDING``, ``RUNNING``, ``FINISHED`` ...; None if it has none."""
         state = self._objects.attribute(future, "_state")
         return self._objects.string(state) if state and self._objects.type_name(state) == "str" else None
 
-    def running(self, raw: RawFrame) -> Call | None:
-        """The call that a frame runs for a pool of threads; None if it is another frame."""
-        if role_of(raw.frame) != "runs-call":
-            return None
-        item = self._frames.variable(raw, "self")
-        return self._call(item) if item else None
+    def running(self, stack: Sequence[RawFrame]) -> list[Call]:
+        """The calls that a thread runs for pools of threads, by its frames: one, or several if one runs another."""
+        items = [self._frames.variable(raw, "self") for raw in stack if role_of(raw.frame) == "runs-call"]
+        calls = [self._call(item) for item in items if item]
+        return [call for call in calls if call is not None and self.state(call.future) == "RUNNING"]
 
-    def workers(self, raw: RawFrame) -> Workers | None:
-        """The pool of a worker, of whose function this is the frame; None if it is another frame."""
-        if role_of(raw.frame) != "thread-worker":
+    def workers(self, stack: Sequence[RawFrame]) -> Workers | None:
+        """The pool of the worker that has these frames; None for another thread."""
+        raw = next((raw for raw in stack if role_of(raw.frame) == "thread-worker"), None)
+        if raw is None:
             return None
         variables = dict(self._frames.variables(raw))
         queue, reference = variables.get("work_queue", 0), variables.get("executor_reference", 0)
@@ -122,7 +106,7 @@ class PoolReader:
 
         :raises CorruptStructure: it is not a `queue.SimpleQueue`, or it is damaged.
         """
-        calls = (self._call(item) for item in queue_items(self._memory, self._layouts, self._objects, queue) if item)
+        calls = (self._call(item) for item in self._items(queue) if item)
         return [call for call in calls if call is not None]
 
     def _call(self, item: int) -> Call | None:
@@ -134,38 +118,4 @@ class PoolReader:
             task = self._objects.attribute(item, "task")
             parts = self._objects.tuple_start(task, 1) if task and self._objects.type_name(task) == "tuple" else ()
             function = parts[0] if parts else None
-        return Call(future, name_of_function(self._objects, function) if function else None) if future else None
-
-
-def name_of_function(objects: Objects, function: int) -> str | None:
-    """The name of a function, method or class (``PyObject *``); None for any other object."""
-    if objects.makes_types(objects.type_address(function)):
-        return objects.name_of_type(function)
-    return objects.function_name(function) or objects.bound_method(function)[1]
-
-
-def queue_items(memory: Memory, layouts: Layouts, objects: Objects, queue: int) -> tuple[int, ...]:
-    """The items of a `queue.SimpleQueue` (``PyObject *``), the next one first, at most `MAX_QUEUED`.
-
-    :raises CorruptStructure: it is another object, or it is damaged.
-    """
-    if objects.type_name(queue) != "_queue.SimpleQueue":
-        raise CorruptStructure(queue, "not a SimpleQueue")
-    if layouts.has("simplequeueobject", "buf.items"):
-        at, first, size, count = objects.read_members(
-            "simplequeueobject", queue, "buf.items", "buf.get_idx", "buf.items_cap", "buf.num_items")
-        if not 0 <= count <= size or not 0 <= first <= size:
-            raise CorruptStructure(queue, f"a queue of {count} items")
-        count = min(count, MAX_QUEUED)
-        before_end = min(count, size - first)
-        return (*_words(memory, at + 8 * first, before_end), *_words(memory, at, count - before_end))
-    items, first = objects.read_members("simplequeueobject", queue, "lst", "lst_pos")
-    size = objects.size(items)
-    if not 0 <= first <= size:
-        raise CorruptStructure(queue, f"a queue that begins at {first}")
-    at = objects.read_member("PyListObject", items, "ob_item")
-    return _words(memory, at + 8 * first, min(size - first, MAX_QUEUED))
-
-
-def _words(memory: Memory, at: int, count: int) -> tuple[int, ...]:
-    return struct.unpack(f"<{count}Q", memory.read(at, 8 * count)) if count else ()
+        return Call(future, self._name_of(function) if function else None) if future else None

@@ -124,30 +124,12 @@ class PoolResults:
 
     @cached_property
     def _processes(self) -> Sequence[ProcessPool]:
-        found = []
-        for seen in self._context.threads:
-            for reader, stack in self._context.python_locks.stacks(seen.number):
-                for raw in stack:
-                    try:
-                        pool = reader.pool_handlers.processes(raw)
-                    except GdbextError:
-                        continue
-                    if pool is not None:
-                        found.append(pool)
-        return found
+        found = self._context.python_locks.in_stacks(lambda reader, stack: reader.pool_handlers.processes(stack))
+        return [pool for _, _, pool in found]
 
     @cached_property
     def _threads(self) -> Sequence[tuple[int, Reader, PoolThread]]:
-        found = []
-        for seen in self._context.threads:
-            for reader, stack in self._context.python_locks.stacks(seen.number):
-                try:
-                    thread = reader.pool_handlers.of(stack)
-                except GdbextError:
-                    continue
-                if thread is not None:
-                    found.append((seen.number, reader, thread))
-        return found
+        return self._context.python_locks.in_stacks(lambda reader, stack: reader.pool_handlers.of(stack))
 
 
 def _has_to_send(thread: PoolThread, result: PoolResult) -> bool:

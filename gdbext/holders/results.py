@@ -10,7 +10,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 
-from gdbext.cpython.frames import RawFrame
 from gdbext.cpython.pools import Call, Managed, Workers
 from gdbext.errors import GdbextError
 from gdbext.holders.pool_results import PoolResults
@@ -63,7 +62,7 @@ class Results:
             if queued is not None:
                 return queued_behind(lock, pool.workers, queued.function, [call.function for call in pool.calls],
                                      pool.complete, self._waited)
-        for number, managed in self._managers:
+        for number, _, managed in self._managers:
             if any(call.future == future for call in managed.calls):
                 return self._of_processes(lock, number, managed)
         return self._of_handlers.find(lock, future)
@@ -91,26 +90,15 @@ class Results:
     @cached_property
     def _running(self) -> Mapping[int, tuple[int, Call]]:
         """By future (``PyObject *``): the thread that runs its call."""
-        found: dict[int, tuple[int, Call]] = {}
-        for number, reader, raw in self._frames:
-            try:
-                call = reader.pools.running(raw)
-                if call is not None and reader.pools.state(call.future) == "RUNNING":
-                    found[call.future] = number, call
-            except GdbextError:
-                continue
-        return found
+        found = self._context.python_locks.in_stacks(lambda reader, stack: reader.pools.running(stack))
+        return {call.future: (number, call) for number, _, calls in found for call in calls}
 
     @cached_property
     def _pools(self) -> Sequence[_Pool]:
         found: dict[int, tuple[Reader, Workers, set[int]]] = {}
-        for number, reader, raw in self._frames:
-            try:
-                workers = reader.pools.workers(raw)
-            except GdbextError:
-                continue
-            if workers is not None:
-                found.setdefault(workers.queue, (reader, workers, set()))[2].add(number)
+        for number, reader, workers in self._context.python_locks.in_stacks(
+                lambda reader, stack: reader.pools.workers(stack)):
+            found.setdefault(workers.queue, (reader, workers, set()))[2].add(number)
         return [pool for each in found.values() if (pool := self._pool(*each)) is not None]
 
     def _pool(self, reader: Reader, workers: Workers, numbers: Collection[int]) -> _Pool | None:
@@ -126,22 +114,5 @@ class Results:
         return _Pool(workers.queue, calls, tuple(sorted(numbers)), complete)
 
     @cached_property
-    def _managers(self) -> Sequence[tuple[int, Managed]]:
-        found = []
-        for seen in self._context.threads:
-            for reader, stack in self._context.python_locks.stacks(seen.number):
-                try:
-                    managed = reader.pools.managed(stack)
-                except GdbextError:
-                    continue
-                if managed is not None:
-                    found.append((seen.number, managed))
-        return found
-
-    @cached_property
-    def _frames(self) -> Sequence[tuple[int, Reader, RawFrame]]:
-        """The frames of functions of the pools, with the numbers of their threads."""
-        return [(seen.number, reader, raw) for seen in self._context.threads
-                for reader, stack in self._context.python_locks.stacks(seen.number)
-                for raw in stack if role_of(raw.frame) in ("runs-call", "thread-worker")]
-
+    def _managers(self) -> Sequence[tuple[int, Reader, Managed]]:
+        return self._context.python_locks.in_stacks(lambda reader, stack: reader.pools.managed(stack))

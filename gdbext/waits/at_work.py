@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import itertools
 
-from gdbext.cpython.loops import is_repeated
 from gdbext.locks.seen import SeenWait
 from gdbext.model import PyFrame
 from gdbext.model.frames import library_of
@@ -38,10 +37,8 @@ def find_work(seen: SeenThread, wait: SeenWait, context: Context) -> PyFrame | N
         own = [raw for raw in frames if library_of(raw.frame) is None]
         if len(own) > _MOST_FRAMES:
             return None
-        for raw in own:
-            code = reader.functions.bytecode(raw.code)
-            if code is None or is_repeated(code, raw.offset):
-                return None
+        if any(reader.functions.repeats(raw.code, raw.offset) is not False for raw in own):
+            return None
         called = list(itertools.takewhile(lambda raw: library_of(raw.frame) is None, frames))
         found = called[-1].frame if called else found
     return found

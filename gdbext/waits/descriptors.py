@@ -60,10 +60,8 @@ class Descriptors:
         return end
 
     def process(self, pid: int) -> Reason:
-        """A process by its id on this machine, with its name; of a descendant the generation, from 1 for a child."""
-        if self.proc is None or pid == self.proc.pid:
-            return because("this-process")
-        return because("process", pid=pid, name=self.proc.name(pid), generation=self.proc.generation(pid))
+        """A process by its id on this machine; see `Proc.describe`."""
+        return self.proc.describe(pid) if self.proc is not None else because("this-process")
 
     def listeners(self, protocol: str, place: str) -> tuple[Reason, ...]:
         """The descriptors that listen at an address of this host."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import functools
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from gdbext.cpython.frames import RawFrame
 from gdbext.cpython.locks import PyLock
@@ -25,6 +26,9 @@ from gdbext.waits.parked import ParkedWaits
 _MAX_NAMING = 4
 #: Most bytes of a native stack that are searched for the object that the interpreter waits for.
 _NATIVE = 2048
+
+
+Found = TypeVar("Found")
 
 
 class PythonLocks:
@@ -171,6 +175,19 @@ class PythonLocks:
             if lock is not None:
                 return _seen_lock(lock)
         return None
+
+    def in_stacks(self, read: Callable[[Reader, Sequence[RawFrame]], Found | None]) -> list[tuple[int, Reader, Found]]:
+        """What a function finds in the Python stacks of all threads, with the numbers of these; see `GdbextError`."""
+        made = []
+        for seen in self._threads:
+            for reader, stack in self.stacks(seen.number):
+                try:
+                    found = read(reader, stack)
+                except GdbextError:
+                    continue
+                if found is not None:
+                    made.append((seen.number, reader, found))
+        return made
 
     @remembered
     def stacks(self, number: int) -> list[tuple[Reader, list[RawFrame]]]:

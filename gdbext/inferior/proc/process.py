@@ -31,6 +31,7 @@ from gdbext.inferior.proc.status import (
     status_field,
 )
 from gdbext.inferior.proc.threads import Sleep, SystemCall, parse_switches
+from gdbext.model.reasons import Reason, because
 from gdbext.record import record
 from gdbext.remembered import remembered
 
@@ -141,6 +142,12 @@ class Proc:
     def shared_word(self, address: int) -> Word | None:
         """The place in shared memory of an address of the process; None if it is not in such memory."""
         return shared_word(self.task, address, self._root)
+
+    def describe(self, pid: int) -> Reason:
+        """A process by its id on this machine, with its name; of a descendant the generation, from 1 for a child."""
+        if pid == self.pid:
+            return because("this-process")
+        return because("process", pid=pid, name=self.name(pid), generation=self.generation(pid))
 
     def generation(self, pid: int) -> int | None:
         """1 for a child of the process, 2 for a child's child, and so on; None if it is not a descendant."""

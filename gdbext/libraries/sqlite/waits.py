@@ -60,7 +60,9 @@ class Databases(LibraryWaits):
         if self._locked is None:
             return because("waits-for-database", seconds=int(waited))
         path, lock = self._locked
-        return because("waits-for-database", seconds=int(waited), path=path, by=self._process(lock.pid))
+        proc = self._target.proc
+        by = proc.describe(lock.pid) if proc is not None and lock.pid > 0 else None
+        return because("waits-for-database", seconds=int(waited), path=path, by=by)
 
     def _tries(self, seen: SeenThread) -> int | None:
         """How often the thread's connection has tried to lock the database; None if it is not found."""
@@ -105,14 +107,6 @@ class Databases(LibraryWaits):
         found.update((path[:-len(_SUFFIX)], lock) for path, lock in proc.file_locks.of_open_files(*_INDEX)
                      if path.endswith(_SUFFIX))
         return next(iter(found.items())) if len(found) == 1 else None
-
-    def _process(self, pid: int) -> Reason | None:
-        proc = self._target.proc
-        if proc is None or pid <= 0:
-            return None
-        if pid == proc.pid:
-            return because("this-process")
-        return because("process", pid=pid, name=proc.name(pid), generation=proc.generation(pid))
 
 
 WAITS = Databases

@@ -117,15 +117,15 @@ def test_pool_of_processes(python: FakePython, form: str, most: int | None) -> N
     if form == "pool":  # up to 3.7
         members = {"pool": python.instance("Pool", _cache=cache, _pool=members["pool"], _inqueue=queue,
                                            _maxtasksperchild=members["maxtasksperchild"])}
-    frame, = stack_of(python, process_pools.frame(python, "_handle_workers", 0, process_pools.FILE, **members))
-    assert reader_of(python).processes(frame) == ProcessPool(
+    frames = stack_of(python, process_pools.frame(python, "_handle_workers", 0, process_pools.FILE, **members))
+    assert reader_of(python).processes(frames) == ProcessPool(
         cache, [(101, "W-1"), (103, "W-3")], 6, handle, most is None)
 
 
 def test_pool_of_threads_has_no_processes(python: FakePython) -> None:
     queue = thread_pools.queue(python, [])
-    frame, = stack_of(python, process_pools.frame(python, "_handle_workers", cache=python.namespace(), inqueue=queue,
+    frames = stack_of(python, process_pools.frame(python, "_handle_workers", cache=python.namespace(), inqueue=queue,
                                                   pool=python.list_object()))
-    assert reader_of(python).processes(frame) is None
-    other, = stack_of(python, process_pools.frame(python, "_handle_tasks"))
+    assert reader_of(python).processes(frames) is None
+    other = stack_of(python, process_pools.frame(python, "_handle_tasks"))
     assert reader_of(python).processes(other) is None

@@ -5,7 +5,8 @@ import pytest
 from gdbext.cpython.frames import FrameReader, RawFrame
 from gdbext.cpython.locks import LockReader
 from gdbext.cpython.objects import Objects
-from gdbext.cpython.pools import MAX_QUEUED, Call, Managed, PoolReader
+from gdbext.cpython.pools import Call, Managed, PoolReader
+from gdbext.cpython.queues import MAX_QUEUED
 from gdbext.errors import CorruptStructure
 from tests.support import thread_pools, versions
 from tests.support.fake_memory import FakeMemory
@@ -84,21 +85,21 @@ def test_state_of_a_future(python: FakePython) -> None:
 def test_call_that_a_frame_runs(python: FakePython) -> None:
     reader, future = reader_of(python), thread_pools.future(python, "RUNNING")
     item = thread_pools.item(python, future, python.function("child"))
-    running, = frames_of(python, thread_pools.run_frame(python, item))
-    assert reader.running(running) == Call(future, "child")
+    running = frames_of(python, thread_pools.run_frame(python, item))
+    assert reader.running(running) == [Call(future, "child")]
     # it has raised an exception, and the future has that
-    done, = frames_of(python, thread_pools.run_frame(python, 0))
-    assert reader.running(done) is None
-    other, = frames_of(python, thread_pools.run_frame(python, item, file="/app/concurrent.py"))
-    assert reader.running(other) is None
+    done = frames_of(python, thread_pools.run_frame(python, 0))
+    assert reader.running(done) == []
+    other = frames_of(python, thread_pools.run_frame(python, item, file="/app/concurrent.py"))
+    assert reader.running(other) == []
 
 
 @pytest.mark.parametrize(("most", "complete"), [(1, True), (2, False)])
 def test_workers_of_a_pool(python: FakePython, most: int, complete: bool) -> None:
     queue = thread_pools.queue(python, [])
     executor = thread_pools.executor(python, most, [thread_pools.thread(python, ME)])
-    frame, = frames_of(python, thread_pools.worker_frame(python, executor, queue))
-    workers = reader_of(python).workers(frame)
+    frames = frames_of(python, thread_pools.worker_frame(python, executor, queue))
+    workers = reader_of(python).workers(frames)
     assert workers is not None
     assert (workers.queue, workers.executor, workers.idents, workers.complete) == (
         queue, executor, frozenset((ME,)), complete)
@@ -107,16 +108,16 @@ def test_workers_of_a_pool(python: FakePython, most: int, complete: bool) -> Non
 def test_worker_that_has_ended_keeps_its_place_in_the_pool(python: FakePython) -> None:
     ended = python.instance("Thread", _name=python.string("ended"))
     executor = thread_pools.executor(python, 2, [thread_pools.thread(python, ME), ended])
-    frame, = frames_of(python, thread_pools.worker_frame(python, executor, thread_pools.queue(python, [])))
-    workers = reader_of(python).workers(frame)
+    frames = frames_of(python, thread_pools.worker_frame(python, executor, thread_pools.queue(python, [])))
+    workers = reader_of(python).workers(frames)
     assert workers is not None
     assert (workers.idents, workers.complete) == (frozenset((ME,)), True)
 
 
 def test_workers_of_a_pool_that_is_gone(python: FakePython) -> None:
     none = python.builtin("NoneType", "PyObject")
-    frame, = frames_of(python, thread_pools.worker_frame(python, none, thread_pools.queue(python, [])))
-    workers = reader_of(python).workers(frame)
+    frames = frames_of(python, thread_pools.worker_frame(python, none, thread_pools.queue(python, [])))
+    workers = reader_of(python).workers(frames)
     assert workers is not None
     assert (workers.executor, workers.idents, workers.complete) == (0, None, False)
 

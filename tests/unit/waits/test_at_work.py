@@ -7,6 +7,7 @@ import pytest
 
 from gdbext.cpython.bytecode import Bytecode, Instruction
 from gdbext.cpython.frames import RawFrame
+from gdbext.cpython.loops import is_repeated
 from gdbext.locks.seen import SeenLock, SeenWait
 from gdbext.model import PyFrame
 from gdbext.threads.threads import SeenThread
@@ -31,8 +32,9 @@ def found(*functions: Bytecode | None, wait: SeenWait = WAIT) -> PyFrame | None:
     stack = [RawFrame(0, i, 0, frame) for i, frame in enumerate(frames[:len(functions)])]
 
     class Reader:
-        def bytecode(self, code: int) -> Bytecode | None:
-            return functions[code]
+        def repeats(self, code: int, offset: int) -> bool | None:
+            function = functions[code]
+            return is_repeated(function, offset) if function is not None else None
 
     Reader.functions = Reader()  # type: ignore[attr-defined]
 
