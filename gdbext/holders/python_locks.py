@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
+from gdbext.cpython.locks import PyLock
 from gdbext.cpython.taken import AcquireCall, TakenLock
 from gdbext.holders.context import HolderContext
-from gdbext.locks.seen import SeenLock, held_by, may_be_held_by, with_owner_gone
+from gdbext.locks.seen import Orphaned, SeenLock, held_by, may_be_held_by, with_owner_gone
 from gdbext.model import DERIVED, INFERRED
 from gdbext.model.kinds import kind_of
 from gdbext.model.reasons import because, joined
@@ -40,7 +41,7 @@ def python_owner(found: SeenLock, waiters: Collection[int], context: HolderConte
     if passed_on is not None:
         return replace(found, held=held_by((passed_on,)))
     if lock.owner is None:
-        return replace(found, why=because("held-by-another-process")) if lock.shared else None
+        return _in_another_process(found, lock, context) if lock.shared else None
     number = context.waits.threads.number_of_pthread.get(lock.owner)
     if number is not None:
         taken = context.frames.taken_by(number).get(lock.address)
@@ -55,6 +56,15 @@ def python_owner(found: SeenLock, waiters: Collection[int], context: HolderConte
             return replace(found, held=may_be_held_by((number,)), why=because("owner-ident-reused", thread=number))
         return replace(found, held=held_by((number,), taken_at=taken.at if taken else None))
     return with_owner_gone(found, context.gone.by_descriptor(lock.owner))
+
+
+def _in_another_process(found: SeenLock, lock: PyLock, context: HolderContext) -> SeenLock:
+    """A lock of `multiprocessing` that this process has not acquired: another one has, or had until it ended."""
+    proc = context.waits.target.proc
+    sharers = proc.sharers(lock.words[0]) if proc is not None and lock.words else None
+    if sharers is not None and sharers.complete and not sharers.others:
+        return replace(found, held=Orphaned(because("holding-process-ended"), DERIVED))
+    return replace(found, why=because("held-by-another-process"))
 
 
 def inside_with(found: SeenLock, waiters: Collection[int], context: HolderContext) -> SeenLock | None:

@@ -15,6 +15,9 @@ Argument = Union[int, str, None, "Reason", "tuple[int, ...]", "tuple[str, ...]",
 #: A key of `_WORDINGS` in `gdbext.narrate.reasons`, or of the words of a library.
 ReasonCode = str
 
+#: A peer that has been sent data, and has sent none since.
+UNANSWERED = "unanswered"
+
 
 @record
 class Reason:

@@ -14,7 +14,8 @@ from gdbext.narrate.words import Foreign, Words, known_by, listed, plural, reaso
 #: How many processes one line names.
 _MANY = 4
 #: What the processes of a wait have to do with it, by the kind of the wait.
-_RELATIONS = {"pipe": "has its other end in", "socket": "has its other end in", "descriptors": "lead to",
+_RELATIONS = {"pipe": "has its other end in", "socket": "has its other end in",
+              "terminal": "has its other end in", "descriptors": "lead to",
               "lock": "may be released by"}
 
 #: The heading of the tree.

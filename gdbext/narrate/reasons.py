@@ -176,6 +176,7 @@ _WORDINGS: Mapping[ReasonCode, Wording] = {
     "tid-reused": "its owner had TID {tid}, which another process has now",
     "tid-vanished": "its owner had TID {tid}, which no thread has any longer",
 
+    "holding-process-ended": "no thread of this process has it, and no other process has it mapped any more",
     "held-by-another-process": "no thread of this process holds it; another process may",
     "lock-about-to-be-taken": "it is free and about to be acquired",
     "lock-unreadable": "it cannot be read: {error}",
@@ -287,6 +288,7 @@ _WORDINGS: Mapping[ReasonCode, Wording] = {
     "process-running": lambda pid, name, command: (
         f"process {pid}" + (f' "{name}"' if name is not None else "") + f" ({command})"),
     "this-process": "this process",
+    "unanswered": "this end sent data {seconds} s ago and has received none since",
     "watches": lambda watched, count, only_here=0: (
         f"it watches {listed(watched, count)}" + (f"; only this process has the other end{'s' if count > 1 else ''}"
                                                    if only_here else "")),

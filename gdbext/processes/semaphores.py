@@ -33,11 +33,11 @@ def has_own_counts(report: Report | None, is_forked: bool) -> bool:
 
 def find_counting(sample: Sample, word: Word) -> frozenset[int] | None:
     """The processes with an object that counts a semaphore as acquired; None if the time was up."""
-    end = time.monotonic() + _SECONDS
+    deadline = time.monotonic() + _SECONDS
     found = []
     for pid in sample.processes:
         address = sample.shared_memory.address_of(pid, word)
-        counts = address is not None and _counts(sample, pid, address, end)
+        counts = address is not None and _counts(sample, pid, address, deadline)
         if counts is None:
             return None
         if counts:
@@ -45,24 +45,22 @@ def find_counting(sample: Sample, word: Word) -> frozenset[int] | None:
     return frozenset(found)
 
 
-def _counts(sample: Sample, pid: int, address: int, end: float) -> bool | None:
+def _counts(sample: Sample, pid: int, address: int, deadline: float) -> bool | None:
     """Whether an object of a process counts the semaphore at an address; None if the time was up."""
     needle = address.to_bytes(8, "little")
     left = _MOST_SEARCHED
     for region in sample.spaces[pid]:
         if region.permissions != "rw" or region.shared or region.path not in (None, "[heap]"):
             continue
-        at = region.start
-        while at < region.end:
-            if time.monotonic() > end or left <= 0:
-                return None
-            size = min(_PIECE, region.end - at)
-            # an object may extend into the next piece
-            wanted = min(size + _SEM_LOCK.size, region.end - at)
-            if _has_acquired(sample.memory(pid, at, wanted, some=True) or b"", needle):
-                return True
-            at += size
-            left -= size
+        for begin, end in sample.used(pid, region):
+            for at in range(begin, end, _PIECE):
+                if time.monotonic() > deadline or left <= 0:
+                    return None
+                # an object may extend into the next piece
+                wanted = min(_PIECE + _SEM_LOCK.size, end - at)
+                if _has_acquired(sample.memory(pid, at, wanted, some=True) or b"", needle):
+                    return True
+                left -= wanted
     return False
 
 

@@ -181,7 +181,8 @@ class _Waits:
         if len(parts) > 1:
             awaited = because("any-descriptor", waits=tuple(parts))
             return Wait("descriptors", awaited, self._nodes(pids), False, INFERRED, why, inherited=inherited)
-        kind = "pipe" if str(process.descriptors.link(wanted[0][0])).startswith("pipe:") else "socket"
+        link = process.descriptors.link(wanted[0][0]) or ""
+        kind = "pipe" if link.startswith("pipe:") else "socket" if link.startswith("socket:") else "terminal"
         return Wait(kind, parts[0], self._nodes(pids), False, INFERRED, why, inherited=inherited)
 
     # -- locks on files --------------------------------------------------------------------------------------

@@ -156,7 +156,8 @@ class Blocked:
             other_end: bool = True) -> SeenWait:
         name = self._descriptors.name(fd)
         known = self._descriptors.end(fd) if other_end else self._descriptors.unknown(fd)
-        why = joined([each for each in (known, more) if each is not None])
+        unanswered = self._descriptors.unanswered(fd) if state == READ else None
+        why = joined([each for each in (known, more, unanswered) if each is not None])
         return SeenWait(because("descriptor", name=name), _lock(fd, name, state, why), timed)
 
     def _timed(self, name: str, arguments: Sequence[int]) -> bool:
@@ -210,7 +211,9 @@ class Blocked:
             ends = [(fd, self._descriptors.end(fd)) for fd in fds[:MANY]]
             known = [because("of-descriptor", fd=fd, end=end) for fd, end in ends if end is not None]
             others = len(fds) - len(known)  # the kernel, or another machine, may have their other ends
-            why = joined([*known, *([because("of-other-descriptors", count=others)] if known and others else [])])
+            unanswered = self._descriptors.unanswered(fds[0]) if len(fds) == 1 else None
+            why = joined([*known, *([because("of-other-descriptors", count=others)] if known and others else []),
+                          *([unanswered] if unanswered is not None else [])])
         return SeenWait(because("descriptor", name=name), _lock(address, name, EVENTS, why), timed)
 
     @staticmethod

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from gdbext.inferior.proc.descriptors import Descriptor, is_path
 from gdbext.inferior.proc.process import Proc
 from gdbext.inferior.protocol import Target
-from gdbext.model.reasons import Reason, because
+from gdbext.model.reasons import UNANSWERED, Reason, because, joined
 from gdbext.remembered import remembered
 
 #: Most time to search for other ends, in seconds: the process is paused meanwhile.
@@ -24,6 +24,8 @@ _MAX_ENDS = 64
 _SOCKET = re.compile(r"^socket:\[(\d+)\]$")
 _ANONYMOUS = re.compile(r"^anon_inode:\[?(.+?)\]?$")
 _INODE = re.compile(r":\[(\d+)\]$")
+#: What is known of the only descriptor that another one watches.
+_ONE_END = frozenset(("in-accept-queue", "other-end", UNANSWERED))
 
 
 class Descriptors:
@@ -59,6 +61,17 @@ class Descriptors:
         self._spent += time.monotonic() - begin
         return end
 
+    @remembered
+    def unanswered(self, fd: int) -> Reason | None:
+        """How long ago a connection to another process has sent data, if it has received none since; else None."""
+        link = self.proc.descriptors.link(fd) if self.proc is not None else None
+        match = _SOCKET.match(link or "")
+        exchange = self.proc.sockets.exchange(int(match[1])) if self.proc is not None and match else None
+        seconds = exchange.unanswered if exchange is not None else None
+        if only_here(self.end(fd)):
+            return None
+        return because("unanswered", seconds=int(seconds)) if seconds is not None and seconds >= 1 else None
+
     def process(self, pid: int) -> Reason:
         """A process by its id on this machine; see `Proc.describe`."""
         return self.proc.describe(pid) if self.proc is not None else because("this-process")
@@ -87,6 +100,9 @@ class Descriptors:
                 return self._queued(proc, listeners)
             return (self._describe_ends(proc, proc.descriptors.having(f"socket:[{inode}]")[:_MAX_ENDS])
                     if inode is not None else None)
+        terminal = proc.descriptors.other_end_of_terminal(fd)
+        if terminal is not None:
+            return self._describe_ends(proc, terminal[:_MAX_ENDS]) if terminal else None
         own = Descriptor(proc.pid, fd)
         info = proc.descriptors.info(own)
         if info is None:
@@ -122,18 +138,29 @@ class Descriptors:
         others = sorted(ends, key=lambda end: end.pid == proc.pid)
         return because("other-end", ends=tuple([self._describe(end) for end in others]))
 
-    def _watched(self, proc: Proc, watched: Sequence[tuple[int, int | None]]) -> Reason:
+    def _watched(self, proc: Proc, watched: Sequence[tuple[int, int | None]]) -> Reason | None:
         if not watched:
             return because("watches-nothing")
-        found, only_here = [], len(watched) <= MANY + 1
+        found, all_here = [], len(watched) <= MANY + 1
+        ends: list[Reason | None] = []
         for fd, inode in watched[:MANY + 1]:
             # a file is watched until its last descriptor is closed; its number may then be reused
             now = _INODE.search(proc.descriptors.link(fd) or "")
             gone = now is not None and inode is not None and int(now[1]) != inode
             found.append(because("former-descriptor", fd=fd) if gone else because("descriptor", name=self.name(fd)))
             end = None if gone else self.end(fd)
-            only_here = only_here and end is not None and end.code == "other-end-here"
-        return because("watches", watched=tuple(found), count=len(watched), only_here=int(only_here))
+            all_here = all_here and end is not None and end.code == "other-end-here"
+            ends += [end, None if gone else self.unanswered(fd)]
+        watches = because("watches", watched=tuple(found), count=len(watched), only_here=int(all_here))
+        if len(watched) > 1 or all_here:
+            return watches
+        # the wait is one for this descriptor
+        return joined([watches, *(end for end in ends if end is not None and end.code in _ONE_END)])
+
+
+def only_here(end: Reason | None) -> bool:
+    """Whether only this process has the other end of a descriptor, as `Descriptors.end` describes it."""
+    return end is not None and (end.code == "other-end-here" or ("only_here", 1) in end.arguments)
 
 
 def _what(proc: Proc, link: str) -> str:

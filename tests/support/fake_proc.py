@@ -9,7 +9,7 @@ from pathlib import Path
 
 from gdbext.inferior.proc.descriptors import Descriptor, OpenFiles
 from gdbext.inferior.proc.process import Proc
-from gdbext.inferior.proc.sockets import UnixSockets
+from gdbext.inferior.proc.sock_diag import Exchange, UnixSockets
 from gdbext.inferior.proc.threads import Sleep
 
 #: The default mount of descriptors, and its device in the format of the table of locks.
@@ -37,6 +37,8 @@ class FakeProc:
         self.pid = pid
         #: The reports of netlink: local sockets with their other ends, and pending connections with their listeners.
         self.peers: dict[int, int] = {}
+        #: When TCP connections have sent and received, by their addresses.
+        self.exchanges: dict[tuple[str, str], Exchange] = {}
         #: See `FakeOpenFiles`.
         self.open_files: dict[Descriptor, int | None] = {}
         self.queued: dict[int, int] = {}
@@ -46,7 +48,7 @@ class FakeProc:
                                        f"{MOUNT} 1 254:0 / / rw - ext4 /dev/vda rw\n")
         for process in (str(pid), "self"):
             (root / process / "ns").mkdir(parents=True)
-            for namespace in ("net", "time"):
+            for namespace in ("mnt", "net", "time"):
                 os.symlink(f"{namespace}:[4026531840]", root / process / "ns" / namespace)
         (root / str(pid) / "net").mkdir()
         for table in _TABLES:
@@ -55,7 +57,13 @@ class FakeProc:
     def proc(self, seconds: float = 10, asleep: Mapping[int, Sleep] | None = None) -> Proc:
         """The process as read by gdbext."""
         return Proc(self.pid, str(self.root), seconds, lambda: UnixSockets(self.peers, self.queued), asleep,
-                    FakeOpenFiles(self.open_files))
+                    FakeOpenFiles(self.open_files), lambda local, remote: self.exchanges.get((local, remote)))
+
+    def move_to_namespace(self, kind: str) -> None:
+        """Put the process into a namespace of its own, ``net`` or ``time``."""
+        link = self.root / str(self.pid) / "ns" / kind
+        link.unlink()
+        os.symlink(f"{kind}:[5]", link)
 
     def write(self, path: str, text: str) -> None:
         """Write a file."""

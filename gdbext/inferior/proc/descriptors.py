@@ -17,6 +17,7 @@ from gdbext.inferior.libc import syscall
 from gdbext.inferior.proc.fdinfo import DescriptorInfo, decode_fdinfo
 from gdbext.inferior.proc.files import MOST_OF_ONE, bounded, numbers, read_link, read_text
 from gdbext.inferior.proc.mounts import Mount, iter_mounts, mount_of
+from gdbext.inferior.proc.terminals import is_end, other_links, see_same, terminal_of
 from gdbext.remembered import remembered
 
 #: Bounds on the search through other processes: seconds, and number of processes.
@@ -113,11 +114,20 @@ class DescriptorTable:
         return decode_fdinfo(text) if text else None
 
     def having(self, link: str) -> Sequence[Descriptor]:
-        """The descriptors of a pipe, a socket or a path, in all processes; of /dev only shared memory is included.
+        """The descriptors of a pipe, a socket or a path, in all processes; of /dev shared memory and pseudoterminals.
 
         The search through other processes has a time limit, and some may be unreadable; see `complete`.
         """
         return self._having.get(link, ())
+
+    def other_end_of_terminal(self, fd: int) -> Sequence[Descriptor] | None:
+        """The descriptors of the other end of a pseudoterminal, as far as `complete` says; None for any other file."""
+        link = self.link(fd) or ""
+        number = terminal_of(link, self.info(Descriptor(self.pid, fd)) if is_end(link) else None)
+        if number is None:
+            return None
+        return [end for other in other_links(link, number) for end in self.having(other)
+                if terminal_of(other, self.info(end)) == number and see_same(self.pid, end.pid, self._root)]
 
     @cached_property
     def _having(self) -> Mapping[str, Sequence[Descriptor]]:
@@ -140,7 +150,7 @@ class DescriptorTable:
                 if not count % _CLOCK_PERIOD and time.monotonic() > end:
                     self.complete = self.in_time = False
                     return
-                if link is not None and (link.startswith(("pipe:", "socket:")) or is_path(link)):
+                if link is not None and (link.startswith(("pipe:", "socket:")) or is_path(link) or is_end(link)):
                     found.setdefault(link, []).append(Descriptor(pid, fd))
         except PermissionError:
             self.complete = False

@@ -1,4 +1,4 @@
-"""Pipes and sockets: the processes of this machine at each end.
+"""Pipes, sockets and pseudoterminals: the processes of this machine at each end.
 
 Only root can read the descriptors of other users' processes. Where some cannot be read, only a pipe or socket counts
 that was made inside the set of processes. That is known if some process has it with close-on-exec: such a descriptor is
@@ -22,6 +22,7 @@ from gdbext.inferior.proc.files import numbers
 from gdbext.inferior.proc.maps import read_maps
 from gdbext.inferior.proc.process import Proc, read_name
 from gdbext.inferior.proc.status import describe_unseen, is_kernel_thread, parent_of, start_of
+from gdbext.inferior.proc.terminals import is_end
 from gdbext.model.reasons import Reason, because
 
 #: How long reading the descriptors of all processes may take, in seconds.
@@ -31,7 +32,7 @@ INODE = re.compile(r"^(pipe|socket):\[(\d+)\]$")
 
 
 class Ends:
-    """The pipes and sockets that the processes of this machine have open.
+    """The pipes, sockets and pseudoterminals that the processes of this machine have open.
 
     :param members: the processes of the set by PID.
     :param root: the folder of /proc.
@@ -59,7 +60,7 @@ class Ends:
                 for fd, link in iter_links(pid, self._root):
                     if link is None:
                         raise PermissionError
-                    if INODE.match(link):
+                    if INODE.match(link) or is_end(link):
                         found.setdefault(link, set()).add(Descriptor(pid, fd))
             except PermissionError:
                 if pid in self._members:
@@ -82,6 +83,8 @@ class Ends:
         """
         link = member.descriptors.link(fd)
         match = INODE.match(link or "")
+        if link is not None and is_end(link):
+            return self._at_terminal(member, fd, link)
         if match is None or link is None:
             return None
         if match[1] == "pipe":
@@ -106,6 +109,11 @@ class Ends:
         if known.protocol == "unix" and known.local is None and peer is not None and peer.local is None:
             links.append(link)  # socketpair(2) made both ends
         return {other.pid for other in self._open.get(links[0], ())} if self._is_whole(links) else None
+
+    def _at_terminal(self, member: Proc, fd: int, link: str) -> set[int] | None:
+        """The processes at the other end of a terminal; a program hands a master on to its child processes only."""
+        found = {end.pid for end in member.descriptors.other_end_of_terminal(fd) or ()}
+        return found if found and (self.unseen is None or found <= self._members.keys()) else None
 
     def _is_whole(self, links: Iterable[str]) -> bool:
         """Whether all processes that have a pipe or socket are known."""

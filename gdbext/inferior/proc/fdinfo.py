@@ -14,6 +14,7 @@ from gdbext.record import record
 _FDINFO = re.compile(r"^flags:\t([0-7]+)\nmnt_id:\t(\d+)$(?:\nino:\t(\d+)$)?", re.MULTILINE)
 _WATCHED = re.compile(r"^tfd: +(\d+) .*?(?: ino:([0-9a-f]+)(?: .*)?)?$", re.MULTILINE)
 _PROCESS = re.compile(r"^Pid:\t(\d+)$", re.MULTILINE)
+_TERMINAL = re.compile(r"^tty-index:\t(\d{1,9})$", re.MULTILINE)
 _LOCK = re.compile(r"^lock:\t(.*)$", re.MULTILINE)
 
 
@@ -42,7 +43,7 @@ class DescriptorInfo:
     """The contents of a descriptor's fdinfo: access, mount id and inode of the file, and more.
 
     `watched` has the (descriptor, inode) pairs that an epoll descriptor watches, `process` is the process of a pidfd,
-    `locks` were taken through the descriptor.
+    `locks` were taken through the descriptor. `terminal` is the number of the pseudoterminal of a master.
     """
 
     reads: bool
@@ -54,6 +55,7 @@ class DescriptorInfo:
     locks: tuple[FileLock, ...] = ()
     nonblocking: bool = False
     closed_by_exec: bool = False
+    terminal: int | None = None
 
 
 def decode_fdinfo(text: str) -> DescriptorInfo | None:
@@ -61,13 +63,14 @@ def decode_fdinfo(text: str) -> DescriptorInfo | None:
     match = _FDINFO.search(text)
     if match is None:
         return None
-    flags, inode, process = int(match[1], 8), match[3], _PROCESS.search(text)
+    flags, inode, process, terminal = int(match[1], 8), match[3], _PROCESS.search(text), _TERMINAL.search(text)
     access = flags & os.O_ACCMODE
     return DescriptorInfo(access != os.O_WRONLY, access != os.O_RDONLY, int(match[2]), int(inode) if inode else None,
                           tuple([(int(fd), int(its, 16) if its else None) for fd, its in _WATCHED.findall(text)]),
                           int(process[1]) if process else None,
                           tuple(filter(None, map(decode_file_lock, _LOCK.findall(text)))),
-                          bool(flags & os.O_NONBLOCK), bool(flags & os.O_CLOEXEC))
+                          bool(flags & os.O_NONBLOCK), bool(flags & os.O_CLOEXEC),
+                          int(terminal[1]) if terminal else None)
 
 
 def decode_file_lock(line: str) -> FileLock | None:

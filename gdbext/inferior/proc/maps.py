@@ -12,6 +12,10 @@ from gdbext.errors import MemoryUnreadable, NoTarget
 from gdbext.inferior.address_space import Region
 from gdbext.inferior.proc.files import bounded, read_text
 
+#: The bytes of a page's entry in /proc/PID/pagemap.
+_PAGE_ENTRY = 8
+#: Whether a page is used, by the last byte of its entry: its highest bits say that it is in memory, or swapped out.
+_IS_USED, _USED = bytes(int(bool(byte & 0xC0)) for byte in range(256)), re.compile(b"\1+")
 #: The largest size of one read, in bytes.
 _MOST = 1 << 28
 # "7f36fd91e000-7f36fd922000 r--p 00000000 fe:01 1041    /usr/lib/libm.so.6"; the last letter of the permissions is "s"
@@ -34,6 +38,27 @@ def _region(match: re.Match[str]) -> Region:
     path = bounded(path.replace("\\012", "\n"))
     return Region(int(start, 16), int(end, 16), permissions.replace("-", ""), path or None, int(offset, 16),
                   kind == "s", None, (device, int(inode)))
+
+
+def used_parts(task: int, region: Region, root: str = "/proc") -> list[tuple[int, int]]:
+    """The parts of a mapping, by begin and end, whose pages are in memory or swapped out; all of it if not known.
+
+    Programs reserve much more than they use. A page that was never touched has no data, and would get some if read.
+
+    Source: Linux 6.1 Documentation/admin-guide/mm/pagemap.rst.
+    """
+    page = os.sysconf("SC_PAGE_SIZE")
+    wanted = (region.end - region.start) // page * _PAGE_ENTRY
+    try:
+        with open(f"{root}/{task}/pagemap", "rb") as file:
+            file.seek(region.start // page * _PAGE_ENTRY)
+            entries = file.read(wanted) if wanted <= _MOST else b""
+    except OSError:
+        entries = b""
+    if len(entries) < wanted:
+        return [(region.start, region.end)]
+    used = entries[_PAGE_ENTRY - 1::_PAGE_ENTRY].translate(_IS_USED)
+    return [(region.start + run.start() * page, region.start + run.end() * page) for run in _USED.finditer(used)]
 
 
 class ProcessMemory:

@@ -17,9 +17,10 @@ from gdbext.inferior.proc.descriptors import MOST_PROCESSES, SCAN_SECONDS, Descr
 from gdbext.inferior.proc.file_locks import FileLocks
 from gdbext.inferior.proc.files import MOST_CHARACTERS, MOST_OF_ONE, numbers, read_link, read_small, read_text
 from gdbext.inferior.proc.maps import read_maps
-from gdbext.inferior.proc.shared_memory import Word
+from gdbext.inferior.proc.shared_memory import Sharers, Word, others_mapping
 from gdbext.inferior.proc.sleeper import Sleeper, read_sleeper, shared_word
-from gdbext.inferior.proc.sockets import SocketTables, UnixSockets, unix_sockets
+from gdbext.inferior.proc.sock_diag import Exchange, UnixSockets, tcp_exchange, unix_sockets
+from gdbext.inferior.proc.sockets import SocketTables
 from gdbext.inferior.proc.status import (
     EXIT_CODE,
     THREADS,
@@ -79,19 +80,21 @@ class Proc:
     :param root: the path of /proc.
     :param seconds: time limit of the search through other processes.
     :param unix: reads the connected local sockets.
+    :param exchange: reads when a TCP connection has last sent and received.
     :param asleep: what threads slept in before the process was stopped, by LWP id.
     :param open_files: compares the open files of descriptors.
     """
 
     def __init__(self, pid: int, root: str = "/proc", seconds: float = SCAN_SECONDS,
                  unix: Callable[[], UnixSockets] = unix_sockets, asleep: Mapping[int, Sleep] | None = None,
-                 open_files: OpenFiles | None = None) -> None:
+                 open_files: OpenFiles | None = None,
+                 exchange: Callable[[str, str], Exchange | None] = tcp_exchange) -> None:
         self._began = time.monotonic()
         self.pid = pid
         #: The thread by which /proc shows the process.
         self.task = living_task(pid, root)
         self.descriptors = DescriptorTable(pid, self.task, root, seconds)
-        self.sockets = SocketTables(self.task, root, unix)
+        self.sockets = SocketTables(self.task, root, unix, exchange)
         self.file_locks = FileLocks(self.descriptors, root, open_files)
         self._root = root
         self._seconds = seconds
@@ -228,6 +231,14 @@ class Proc:
     def is_private(self, address: int) -> bool:
         """Whether an address is in private memory, so that no other process can use a lock there."""
         return any(region.start <= address < region.end and not region.shared for region in self.regions())
+
+    @remembered
+    def sharers(self, address: int) -> Sharers:
+        """The other processes that have mapped the file of an address in shared memory."""
+        region = next((each for each in self.regions() if each.start <= address < each.end), None)
+        if region is None:
+            return Sharers((), False)
+        return others_mapping(self.pid, region, self._root, self._seconds)
 
     def auxiliary(self) -> Mapping[int, int]:
         """The auxiliary vector: tag -> value; empty if it cannot be read."""

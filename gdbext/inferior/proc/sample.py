@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping
 
-from gdbext.inferior.address_space import AddressSpace
+from gdbext.inferior.address_space import AddressSpace, Region
 from gdbext.inferior.proc.descriptors import OpenFiles
 from gdbext.inferior.proc.ends import Ends
 from gdbext.inferior.proc.files import numbers
-from gdbext.inferior.proc.maps import read_memory
+from gdbext.inferior.proc.maps import read_memory, used_parts
 from gdbext.inferior.proc.process import Proc
 from gdbext.inferior.proc.shared_memory import SharedMemory
 from gdbext.inferior.proc.status import ancestors, is_forked
@@ -50,6 +50,10 @@ class Sample:
     def memory(self, pid: int, address: int, size: int, some: bool = False) -> bytes | None:
         """Memory of a process; see `read_memory`."""
         return read_memory(pid, address, size, self._root, some)
+
+    def used(self, pid: int, region: Region) -> list[tuple[int, int]]:
+        """See `used_parts`."""
+        return used_parts(pid, region, self._root)
 
     def forked(self, pids: Iterable[int]) -> set[int]:
         """Those of some processes that have not started a program since they were forked."""

@@ -10,10 +10,10 @@ import time
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from gdbext.inferior.address_space import AddressSpace
-from gdbext.inferior.proc.files import numbers
+from gdbext.inferior.address_space import AddressSpace, Region
+from gdbext.inferior.proc.files import numbers, read_text
 from gdbext.inferior.proc.maps import read_maps
-from gdbext.inferior.proc.status import describe_unseen, is_kernel_thread
+from gdbext.inferior.proc.status import describe_unseen, has_ended, is_forked, is_kernel_thread, status_field
 from gdbext.model.reasons import Reason
 
 #: How long reading the mappings of all processes may take, in seconds.
@@ -26,6 +26,43 @@ class Word(NamedTuple):
     device: str
     inode: int
     offset: int
+
+
+class Sharers(NamedTuple):
+    """The other processes that map a file. `complete` is false where some could not be examined."""
+
+    others: tuple[int, ...]
+    complete: bool
+
+
+def others_mapping(pid: int, region: Region, root: str = "/proc", seconds: float = _PATIENCE) -> Sharers:
+    """The other processes that have mapped the file of a shared mapping of a process.
+
+    One of another user may not be read. It may not open the memory of this user either, and has it only by fork. Some
+    containers hide the memory of their process 1, which opens none.
+
+    :param seconds: time limit.
+    """
+    if not region.shared or region.file is None:
+        return Sharers((), False)
+    device, inode = region.file
+    wanted, was_forked = f" {device} {inode} ", is_forked(pid, root)
+    user = status_field(pid, "Uid", root)
+    found: list[int] = []
+    complete, end = True, time.monotonic() + seconds
+    for other in numbers(root):
+        if other == pid:
+            continue
+        if time.monotonic() > end:
+            return Sharers(tuple(found), False)
+        text = read_text(f"{root}/{other}/maps")
+        if text is None:
+            is_stranger = not was_forked and not is_forked(other, root) and (
+                other == 1 or status_field(other, "Uid", root) != user)
+            complete = complete and (is_stranger or has_ended(other, root) or is_kernel_thread(other, root))
+        elif wanted in text and any(each.shared and each.file == region.file for each in read_maps(other, root) or ()):
+            found.append(other)
+    return Sharers(tuple(found), complete)
 
 
 class SharedMemory:

@@ -1,32 +1,19 @@
 """The sockets of a process's network namespace: their addresses, other ends, and queues of connections.
 
-The sources are the tables in /proc/PID/net (Linux Documentation/filesystems/proc.rst), and netlink, which alone reports
-the peers of local sockets (include/uapi/linux/unix_diag.h, sock_diag(7)).
+The sources are the tables in /proc/PID/net (Linux Documentation/filesystems/proc.rst), and netlink; see `sock_diag`.
 """
 
 from __future__ import annotations
 
 import socket
 import struct
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import NamedTuple
 
 from gdbext.inferior.proc.files import MOST_CHARACTERS, read_lines
+from gdbext.inferior.proc.sock_diag import Exchange, UnixSockets, tcp_exchange, unix_sockets
 from gdbext.inferior.proc.status import shares_namespace
 from gdbext.record import record
-
-#: Time limit of netlink, in seconds.
-_SECONDS = 0.2
-
-_NETLINK_SOCK_DIAG = 4
-_UNIX_DIAG_PEER = 2
-_UNIX_DIAG_ICONS = 3
-_NLMSG = struct.Struct("=IHHII")  # struct nlmsghdr: length, type, flags, sequence, port
-_UNIX_REQUEST = struct.Struct("=BBHIIIII")  # struct unix_diag_req: family, -, -, states, inode, attributes, cookie
-_UNIX_MESSAGE = struct.Struct("=BBBBIII")  # struct unix_diag_msg: family, type, state, -, inode, cookie
-_ATTRIBUTE = struct.Struct("=HH")  # struct rtattr: length, type
 
 _TCP_LISTEN = 0x0A
 #: States of a connection without an inode that waits for accept(): established, the handshake unfinished (a full
@@ -54,74 +41,21 @@ class Socket:
     stream: bool = True
 
 
-class UnixSockets(NamedTuple):
-    """Connected local sockets, all by inode.
-
-    `peers` maps a socket to its other end, which is 0 if no process has that open. `queued` maps a socket whose
-    connection is not yet accepted to the listening socket.
-    """
-
-    peers: Mapping[int, int]
-    queued: Mapping[int, int]
-
-
-def unix_sockets(seconds: float = _SECONDS) -> UnixSockets:
-    """Read the connected local sockets of this network namespace; empty if the kernel does not report them."""
-    show = 1 << _UNIX_DIAG_PEER | 1 << _UNIX_DIAG_ICONS
-    request = _UNIX_REQUEST.pack(socket.AF_UNIX, 0, 0, 0xFFFFFFFF, 0, show, 0xFFFFFFFF, 0xFFFFFFFF)
-    sock_diag_by_family, dump = 20, 0x301
-    peers: dict[int, int] = {}
-    queued: dict[int, int] = {}
-    end = time.monotonic() + seconds
-    try:
-        with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, _NETLINK_SOCK_DIAG) as link:
-            link.settimeout(seconds)
-            link.send(_NLMSG.pack(_NLMSG.size + len(request), sock_diag_by_family, dump, 1, 0) + request)
-            while time.monotonic() < end:
-                data = link.recv(1 << 16)
-                messages = list(_iter_records(data, _NLMSG))
-                for kind, body in messages:
-                    if kind == sock_diag_by_family:
-                        _add_unix_socket(body, peers, queued)
-                if not messages or messages[-1][0] != sock_diag_by_family:  # NLMSG_DONE, or NLMSG_ERROR
-                    break
-    except OSError:
-        pass
-    return UnixSockets(peers, queued)
-
-
-def _iter_records(data: bytes, header: struct.Struct) -> Iterator[tuple[int, bytes]]:
-    """Iterate over netlink messages or attributes: (type, contents). A header begins with length and type."""
-    at = 0
-    while at + header.size <= len(data):
-        length, kind = header.unpack_from(data, at)[:2]
-        if length < header.size:
-            return
-        yield kind, data[at + header.size:at + length]
-        at += (length + 3) & ~3
-
-
-def _add_unix_socket(body: bytes, peers: dict[int, int], queued: dict[int, int]) -> None:
-    inode = _UNIX_MESSAGE.unpack_from(body.ljust(_UNIX_MESSAGE.size, b"\0"))[4]
-    for kind, data in _iter_records(body[_UNIX_MESSAGE.size:], _ATTRIBUTE):
-        if kind == _UNIX_DIAG_PEER and len(data) == 4:
-            peers[inode] = int.from_bytes(data, "little")
-        elif kind == _UNIX_DIAG_ICONS:
-            queued.update(dict.fromkeys(struct.unpack_from(f"={len(data) // 4}I", data), inode))
-
-
 class SocketTables:
     """The sockets of a process's network namespace; each table is read once.
 
     :param task: the thread by which /proc shows the process.
     :param root: the path of /proc.
     :param unix: reads the connected local sockets.
+    :param exchange: reads when a TCP connection has last sent and received.
     """
 
-    def __init__(self, task: int, root: str = "/proc", unix: Callable[[], UnixSockets] = unix_sockets) -> None:
+    def __init__(self, task: int, root: str = "/proc", unix: Callable[[], UnixSockets] = unix_sockets,
+                 exchange: Callable[[str, str], Exchange | None] = tcp_exchange) -> None:
         self._task = task
         self._root = root
         self._read_unix = unix
+        self._read_exchange = exchange
         self._inodes: dict[tuple[str, str | None, str | None], list[int]] = {}
         # listeners' ends of connections that are not yet accepted: protocol, local and remote address
         self._queued: set[tuple[str, str | None, str | None]] = set()
@@ -161,10 +95,21 @@ class SocketTables:
         every = [self._listeners(found.protocol, place) for place in places]
         return next(filter(None, every), ())
 
+    def exchange(self, inode: int) -> Exchange | None:
+        """When a TCP connection has last sent and received; None if that is not known, or for any other socket."""
+        found = self.get(inode)
+        if found is None or found.protocol != "TCP" or not found.local or not found.remote or not self._is_shared:
+            return None
+        return self._read_exchange(found.local, found.remote)
+
+    @cached_property
+    def _is_shared(self) -> bool:
+        # netlink reports the network namespace of this process
+        return shares_namespace(self._task, "net", self._root)
+
     @cached_property
     def _unix_sockets(self) -> UnixSockets:
-        # netlink reports the debugger's network namespace
-        return self._read_unix() if shares_namespace(self._task, "net", self._root) else UnixSockets({}, {})
+        return self._read_unix() if self._is_shared else UnixSockets({}, {})
 
     def listener(self, protocol: str, address: str) -> int | None:
         """The inode of the socket that listens at an address; None if there is not exactly one."""

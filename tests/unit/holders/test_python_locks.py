@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from gdbext.layout.opcodes import opcodes_of
 from gdbext.model import DERIVED, EXCLUSIVE, INFERRED, RECORDED, Holder, PyFrame
 from gdbext.model.reasons import because
 from gdbext.narrate.reasons import explain
+from tests.support.fake_proc import FakeProc
 from tests.support.fake_python import VERSIONS
 from tests.support.fake_target import WAIT_BITSET_SHARED
 from tests.support.lock_program import Program, lock_of, rlock_waiter, taken_at
@@ -145,6 +148,28 @@ def test_lock_between_processes(program: Program, count: int) -> None:
     else:
         assert (found.holders, found.candidates) == ((), ())
         assert said(found.why) == "no thread of this process holds it; another process may"
+
+
+@pytest.mark.parametrize(("others", "orphan"), [
+    ("", "no thread of this process has it, and no other process has it mapped any more"), ("200", None)])
+def test_lock_between_processes_whose_holder_has_ended(program: Program, tmp_path: Path, others: str,
+                                                       orphan: str | None) -> None:
+    python = program.python
+    handle, lock = python.build.alloc(32), python.build.alloc(64)
+    thread = program.target.thread()
+    python.build.put("PyObject", lock, ob_type=python.type_object("_multiprocessing.SemLock"))
+    python.build.put("SemLockObject", lock, handle=handle, maxvalue=1, kind=1, count=0, last_tid=5)
+    python.innermost(python.thread(program.interpreter, thread.pthread), program.frame(variables=[("lock", lock)]))
+    program.target.waits(thread, handle, 0, WAIT_BITSET_SHARED)
+    fake = FakeProc(tmp_path)
+    mapping = f"{handle & -4096:x}-{(handle & -4096) + 4096:x} rw-s 00000000 00:1b 78   /dev/shm/sem.x (deleted)\n"
+    for pid in ("100", others) if others else ("100",):
+        if pid != "100":
+            fake.process(int(pid), "worker")
+        fake.write(f"{pid}/maps", mapping)
+    program.target.proc = fake.proc()
+    found = lock_of(program.look(), lock)
+    assert (said(found.orphan) if found.orphan else None) == orphan
 
 
 def test_thread_with_the_ident_of_the_owner_and_without_python_frames_is_inferred(program: Program) -> None:

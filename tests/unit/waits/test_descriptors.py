@@ -6,13 +6,14 @@ import os
 
 import pytest
 
+from gdbext.inferior.proc.sock_diag import Exchange
 from gdbext.waits import descriptors
 from tests.support.blocked_threads import look, on
 from tests.support.fake_proc import FakeProc
 from tests.support.fake_target import READ, FakeTarget
 from tests.support.reasons import said
 
-WRITE = 1
+WRITE, EPOLL_WAIT = 1, 232
 
 
 def test_a_process_on_another_machine() -> None:
@@ -41,6 +42,63 @@ def test_full_pipe(live: FakeTarget, fake: FakeProc) -> None:
 def test_other_end_without_a_process_is_not_open(live: FakeTarget, fake: FakeProc) -> None:
     fake.open(5, "pipe:[7]")
     assert said(on(live, READ, 5).why) == "no process has the other end open"
+
+
+def connection(fake: FakeProc, pid: int | None = 88) -> None:
+    """Connect fd 5 of the process with fd 4 of another one; it has sent data 3 s ago."""
+    fake.process(88, "web")
+    fake.open(5, "socket:[3]")
+    fake.open(4, "socket:[1]", pid=pid)
+    fake.internet("tcp", "0100007F:1388", "0100007F:A86A", 1)
+    fake.internet("tcp", "0100007F:A86A", "0100007F:1388", 3)
+    fake.exchanges["127.0.0.1:43114", "127.0.0.1:5000"] = Exchange(3.5, None)
+
+
+def test_connection_without_an_answer(live: FakeTarget, fake: FakeProc) -> None:
+    connection(fake)
+    assert said(on(live, READ, 5).why) == (
+        'the other end is fd 4 of process 88 "web"; this end sent data 3 s ago and has received none since')
+
+
+def test_connection_with_an_answer(live: FakeTarget, fake: FakeProc) -> None:
+    connection(fake)
+    fake.exchanges["127.0.0.1:43114", "127.0.0.1:5000"] = Exchange(3.5, 2.0)
+    assert said(on(live, READ, 5).why) == 'the other end is fd 4 of process 88 "web"'
+
+
+def test_connection_with_the_process_itself_owes_no_answer(live: FakeTarget, fake: FakeProc) -> None:
+    connection(fake, None)
+    assert said(on(live, READ, 5).why) == "only this process has the other end: fd 4"
+
+
+@pytest.mark.parametrize(("also", "why"), [
+    ("", 'it watches fd 5, socket 127.0.0.1:43114 -> 127.0.0.1:5000 (TCP); the other end is fd 4 of process 88 "web"; '
+         "this end sent data 3 s ago and has received none since"),
+    ("tfd:        7 events:       19 data:                7  pos:0 ino:d sdev:c\n",
+     "it watches fd 5, socket 127.0.0.1:43114 -> 127.0.0.1:5000 (TCP) and fd 7, pipe:[13]")])
+def test_epoll_that_watches_a_connection(live: FakeTarget, fake: FakeProc, also: str, why: str) -> None:
+    connection(fake)
+    fake.open(7, "pipe:[13]")
+    fake.open(9, "anon_inode:[eventpoll]", os.O_RDWR, inode=1041,
+              more=f"tfd:        5 events:       19 data:                5  pos:0 ino:3 sdev:c\n{also}")
+    assert said(on(live, EPOLL_WAIT, 9).why) == why
+
+
+def test_terminal_and_its_master(live: FakeTarget, fake: FakeProc) -> None:
+    fake.process(88, "expect", 100)
+    fake.process(89, "other", 100)
+    for pid in (88, 89):
+        os.makedirs(fake.root / str(pid) / "ns")
+        os.symlink("mnt:[4026531840]" if pid == 88 else "mnt:[5]", fake.root / str(pid) / "ns" / "mnt")
+        fake.open(3, "/dev/ptmx", os.O_RDWR, pid=pid, more="tty-index:\t2\n")
+    fake.open(4, "/dev/ptmx", os.O_RDWR, pid=88, more="tty-index:\t3\n")
+    fake.open(0, "/dev/pts/2", os.O_RDWR)
+    assert said(on(live, READ, 0).why) == 'the other end is fd 3 of process 88 "expect"'
+
+
+def test_terminal_whose_master_is_not_found(live: FakeTarget, fake: FakeProc) -> None:
+    fake.open(0, "/dev/pts/2", os.O_RDWR)
+    assert on(live, READ, 0).why is None
 
 
 @pytest.mark.parametrize(("pid", "where"), [

@@ -87,7 +87,7 @@ def test_having_returns_all_descriptors_of_a_pipe(fake: FakeProc) -> None:
 
 
 def test_having_when_file_cannot_be_shared_is_empty(fake: FakeProc) -> None:
-    for fd, link in enumerate(["/dev/null", "/dev/pts/0", "anon_inode:[eventfd]"]):
+    for fd, link in enumerate(["/dev/null", "/dev/tty1", "anon_inode:[eventfd]"]):
         fake.open(fd, link)
         assert fake.proc().descriptors.having(link) == ()
     fake.open(9, "/dev/shm/fifo")

@@ -68,6 +68,19 @@ def test_poll_with_a_terminal_is_not_a_wait(host: Host) -> None:
     assert host.deadlocked() == []
 
 
+def test_terminal_whose_master_is_in_a_waiting_process(host: Host) -> None:
+    """As a parent that waits for the end of its child, which asks a question."""
+    host.process(100, "read", [5])
+    host.process(200, "read", [0])
+    host.pipe(11, (100, 5), (200, 6))
+    host.fake.open(3, "/dev/ptmx", os.O_RDWR, pid=100, more="tty-index:\t2\n")
+    host.fake.open(0, "/dev/pts/2", os.O_RDWR, pid=200)
+    (host.root / "200" / "ns").mkdir(exist_ok=True)
+    os.symlink(os.readlink(host.root / "100" / "ns" / "mnt"), host.root / "200" / "ns" / "mnt")
+    assert host.scene().waits[Node(200, 1)].kind == "terminal"
+    assert host.deadlocked() == [(100, 200)]
+
+
 def test_select_waits_for_its_descriptors(host: Host) -> None:
     host.process(100, "select", [4, 0x1000, 0, 0, 0])
     host.memory(100, 0x1000, bytes([1 << 3]))

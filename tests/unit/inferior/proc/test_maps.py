@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
+import gc
+import mmap
 import os
 from pathlib import Path
 
@@ -9,7 +12,7 @@ import pytest
 
 from gdbext.errors import MemoryUnreadable, NoTarget
 from gdbext.inferior.address_space import Region
-from gdbext.inferior.proc.maps import ProcessMemory, read_maps, read_memory
+from gdbext.inferior.proc.maps import ProcessMemory, read_maps, read_memory, used_parts
 from tests.support.fake_proc import FakeProc
 
 
@@ -57,3 +60,25 @@ def test_read_memory_up_to_the_first_gap() -> None:
                and region.path == "[stack]")
     assert read_memory(os.getpid(), last - 8, 64) is None
     assert len(read_memory(os.getpid(), last - 8, 64, some=True) or b"") == 8
+
+
+PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+def test_used_parts_of_reserved_memory() -> None:
+    with mmap.mmap(-1, 16 * PAGE) as memory:
+        address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+        memory[4 * PAGE:4 * PAGE + 1] = memory[5 * PAGE:5 * PAGE + 1] = memory[9 * PAGE:9 * PAGE + 1] = b"x"
+        region = Region(address, address + 16 * PAGE, "rw", None, 0, False, None, None)
+        if not os.access("/proc/self/pagemap", os.R_OK):
+            pytest.skip("this kernel does not show which pages are used")
+        found = used_parts(os.getpid(), region)
+        assert found == [(address + 4 * PAGE, address + 6 * PAGE), (address + 9 * PAGE, address + 10 * PAGE)]
+        gc.collect()  # what points into the memory
+
+
+def test_used_parts_when_not_known_are_the_whole(fake: FakeProc) -> None:
+    region = Region(0x1000, 0x1000 + 2 * PAGE, "rw", None, 0, False, None, None)
+    assert used_parts(fake.pid, region, str(fake.root)) == [(region.start, region.end)]
+    fake.write(f"{fake.pid}/pagemap", "\0" * 7)
+    assert used_parts(fake.pid, region, str(fake.root)) == [(region.start, region.end)]

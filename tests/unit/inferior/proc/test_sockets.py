@@ -1,16 +1,13 @@
-"""Sockets, from tables in a fake directory tree and from this machine."""
+"""Sockets, from tables in a fake directory tree."""
 
 from __future__ import annotations
 
-import os
-import socket
-import struct
 from pathlib import Path
 
 import pytest
 
-from gdbext.inferior.proc import sockets as module
-from gdbext.inferior.proc.sockets import Socket, unix_sockets
+from gdbext.inferior.proc.sock_diag import Exchange
+from gdbext.inferior.proc.sockets import Socket
 from tests.support.fake_proc import FakeProc
 
 LOCALHOST = "0100007F"
@@ -127,8 +124,7 @@ def test_listener_when_two_have_one_path_is_none(fake: FakeProc) -> None:
 def test_local_sockets_in_another_network_namespace_are_unknown(fake: FakeProc) -> None:
     fake.local(2)
     fake.peers = {2: 3}
-    os.unlink(fake.root / "100" / "ns" / "net")
-    os.symlink("net:[5]", fake.root / "100" / "ns" / "net")
+    fake.move_to_namespace("net")
     assert fake.proc().sockets.other_end(2) is None
 
 
@@ -144,40 +140,11 @@ def test_sockets_when_lines_are_malformed_skips_them(fake: FakeProc) -> None:
     assert proc.file_locks.held_on("fe:00:1") == ()
 
 
-def test_real_local_sockets() -> None:
-    one, other = socket.socketpair()
-    with one, other:
-        peers = unix_sockets().peers
-        if not peers:
-            pytest.skip("this kernel does not report which local sockets are connected")
-        assert peers[os.fstat(one.fileno()).st_ino] == os.fstat(other.fileno()).st_ino
-        assert peers[os.fstat(other.fileno()).st_ino] == os.fstat(one.fileno()).st_ino
-
-
-def test_real_local_connection_when_not_accepted_is_queued(tmp_path: Path) -> None:
-    with socket.socket(socket.AF_UNIX) as listening, socket.socket(socket.AF_UNIX) as connected:
-        listening.bind(str(tmp_path / "socket"))
-        listening.listen(1)
-        connected.connect(str(tmp_path / "socket"))
-        inode = os.fstat(connected.fileno()).st_ino
-        found = unix_sockets()
-        if inode not in found.peers:
-            pytest.skip("this kernel does not report which local sockets are connected")
-        assert (found.peers[inode], found.queued[inode]) == (0, os.fstat(listening.fileno()).st_ino)
-        accepted, _ = listening.accept()
-        with accepted:
-            found = unix_sockets()
-            assert (found.peers[inode], found.queued.get(inode)) == (os.fstat(accepted.fileno()).st_ino, None)
-
-
-@pytest.mark.parametrize("body", [
-    b"", b"\1" * 15, struct.pack("=BBBBIII", 1, 1, 1, 0, 5, 0, 0) + b"\0\0\2\0",
-    struct.pack("=BBBBIII", 1, 1, 1, 0, 5, 0, 0) + struct.pack("=HH", 6, 2) + b"ab"])
-def test_unix_sockets_when_message_is_truncated_are_not_connected(body: bytes) -> None:
-    data = struct.pack("=IHHII", 16 + len(body), 20, 0, 1, 0) + body + bytes(-len(body) % 4) + b"\1\0\0\0" + bytes(12)
-    messages = list(module._iter_records(data, module._NLMSG))
-    assert [kind for kind, _ in messages] == [20]
-    peers: dict[int, int] = {}
-    queued: dict[int, int] = {}
-    module._add_unix_socket(messages[0][1], peers, queued)
-    assert (peers, queued) == ({}, {})
+def test_exchange_of_a_connection_in_this_network_namespace(fake: FakeProc) -> None:
+    fake.internet("tcp", f"{LOCALHOST}:A86A", f"{LOCALHOST}:1388", 3)
+    fake.internet("tcp", f"{LOCALHOST}:1388", "00000000:0000", 1, state=10)
+    fake.local(9)
+    fake.exchanges["127.0.0.1:43114", "127.0.0.1:5000"] = Exchange(3.0, None)
+    assert [fake.proc().sockets.exchange(inode) for inode in (3, 1, 9, 5)] == [Exchange(3.0, None), None, None, None]
+    fake.move_to_namespace("net")
+    assert fake.proc().sockets.exchange(3) is None
