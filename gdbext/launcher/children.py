@@ -75,13 +75,20 @@ class Tree:
         seen = self.snapshots[pid]
         if seen.report is None or verdict_of(seen.report).kind != "children":
             return seen.status
-        children = _awaited(seen) or [child for child, parent in self.parents.items() if parent == pid]
+        # of multiprocessing, a process of its own may have forked the others
+        children = _awaited(seen) or self._descendants(pid)
         known = self.snapshots.keys() - above - {pid}
         if not children or not known.issuperset(children):
             return seen.status
         if not waits_for_end(seen.report) and not any(map(self._goes_on, children)):
             return seen.status
         return worst([self.status_of(child, above | {pid}) for child in children])
+
+    def _descendants(self, pid: int) -> list[int]:
+        found = [pid]
+        for each in found:  # the list grows during the loop
+            found += [child for child, parent in self.parents.items() if parent == each]
+        return found[1:]
 
     def _goes_on(self, pid: int) -> bool:
         report = self.snapshots[pid].report

@@ -1,7 +1,9 @@
 """Functions of Python's standard library that say what a thread does: the one table of them, and of their modules.
 
+loky, the pools of joblib, has copies of some.
+
 Sources: CPython 3.6 to 3.15 Lib/asyncio, Lib/concurrent/futures, Lib/multiprocessing, Lib/threading.py, Lib/queue.py,
-Lib/importlib/_bootstrap.py.
+Lib/importlib/_bootstrap.py; loky 3.4 loky/backend/resource_tracker.py.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ Role = Literal[
     "sends-items",             # of a queue to other processes
     "sleeps",                  # a task
     "starts-process",          # its first function
+    "takes-requests",          # of a process of multiprocessing that serves others
     "takes-results",           # of the workers of a pool
     "thread-worker",           # of a pool
     "waits-for-calls",         # of an event loop that is to end, in threads
@@ -51,6 +54,8 @@ _ROLES: Mapping[str, Mapping[str, Role]] = {
     "_handle_tasks": {"multiprocessing.pool": "sends-calls"},
     "_handle_results": {"multiprocessing.pool": "takes-results"},
     "_handle_workers": {"multiprocessing.pool": "replaces-workers"},
+    "main": {"loky.backend.resource_tracker": "takes-requests", "multiprocessing.forkserver": "takes-requests",
+             "multiprocessing.resource_tracker": "takes-requests"},
     "_guarded_task_generation": {"multiprocessing.pool": "makes-calls"},
     "_feed": {"multiprocessing.queues": "sends-items"},
     "wait": {"multiprocessing.connection": "waits-for-connections"},
@@ -67,7 +72,7 @@ TAKES_FOR_CALLERS = frozenset((
     "concurrent.futures._base", "importlib._bootstrap", "multiprocessing.pool", "multiprocessing.queues",
     "multiprocessing.synchronize", "queue", "threading"))
 _FILE = re.compile(
-    r"(?:^|/)(threading|queue|(?:asyncio|concurrent/futures|multiprocessing|importlib)/\w+)\.py$"
+    r"(?:^|/)(threading|queue|(?:asyncio|concurrent/futures|multiprocessing|importlib|loky/backend)/\w+)\.py$"
     r"|^<frozen (importlib\.\w+)>$")
 
 
