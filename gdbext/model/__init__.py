@@ -98,6 +98,10 @@ class Wait:
     why: Reason | None = None
 
 
+#: A timeout that is not an answer: schedulers wait for an hour or a day where they wait for an event, in seconds.
+LONG = 3600.0
+
+
 @record
 class Ender:
     """Who or what can end a wait.

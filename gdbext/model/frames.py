@@ -36,6 +36,11 @@ class PyFrame:
     columns: Columns | None = None
     kind: str | None = None
 
+    @property
+    def is_module(self) -> bool:
+        """Whether the frame runs the code of a module, outside of functions."""
+        return self.function == "<module>"
+
 
 @record
 class InlinedCall:

@@ -327,7 +327,9 @@ def _standstill_sentence(facts: Facts) -> Words:
     (deadlock, *_) = facts.report.deadlocks
     count = len(deadlock.threads)
     waiting = _waiting_tasks(facts.report, deadlock)
-    if waiting:
+    at_work = any(thread.at_work is not None and thread.waits is not None for thread in facts.known(deadlock.threads)
+                  if thread.number not in {loop.thread for loop in facts.report.event_loops})
+    if waiting and not at_work:
         who = f"all {plural(count, 'thread')} wait" if count > 1 else "the only thread waits"
         return (*_tasks_wait(facts, waiting), f"; {who} for what only the process itself could do")
     if count == 1:
@@ -338,16 +340,22 @@ def _standstill_sentence(facts: Facts) -> Words:
 
 
 def _most_telling(facts: Facts, deadlock: Deadlock) -> Words:
-    """One wait of a standstill: in the middle of work, or else the first that is not for the end of a thread."""
+    """One wait of a standstill: behind no thread and in the middle of work, and not for the end of a thread."""
     waiting = [(thread, lock) for thread in facts.known(deadlock.threads) if thread.waits is not None
                and (lock := facts.locks.get(thread.waits.lock)) is not None
                and kind_of(lock.kind).behaviour != "thread-end"]
     if not waiting:
         return ()
-    thread, lock = min(waiting, key=lambda each: (each[0].at_work is None, each[0].number))
+    thread, lock = min(waiting, key=lambda each: _how_telling(*each))
     place = own_place(thread)
     where: Words = (" in ", Foreign(place, 200)) if place else ()
     return ("; ", *thread_name(facts, thread.number), " waits for ", *short_lock(facts, lock.id), *where)
+
+
+def _how_telling(thread: Thread, lock: Lock) -> tuple[bool, bool, bool, bool, int]:
+    """Orders waits: the most telling one is the least."""
+    work = thread.at_work
+    return bool(lock.holders), lock.is_outside, work is None, work is not None and work.is_module, thread.number
 
 
 def _waiting_tasks(report: Report, deadlock: Deadlock) -> list[int]:
@@ -416,8 +424,8 @@ def _behind_sentence(facts: Facts) -> Words:
 def _in_work(facts: Facts, thread: Thread | None) -> Words:
     """The function in the middle of which a thread waits for other threads of its process."""
     lock = facts.locks.get(thread.waits.lock) if thread is not None and thread.waits is not None else None
-    if thread is None or thread.at_work is None or lock is None or lock.is_outside or (
-            thread.at_work.function == "<module>"):
+    if thread is None or thread.at_work is None or lock is None or (
+            lock.is_outside or thread.at_work.is_module):
         return ()
     frame = thread.at_work
     return (", in the middle of ", Foreign(frame.function, 120), " ", Foreign(frame.file.rpartition("/")[2], 120))

@@ -262,7 +262,7 @@ def _import(run: Run) -> str:
     before = sum(map(is_import, run.stack[:run.start]))
     count = sum(map(is_import, run.frames))
     names = [name for name in run.facts.imports[before:before + count] if name]
-    if not names and isinstance(run.inner, PyFrame) and run.inner.function == "<module>":
+    if not names and isinstance(run.inner, PyFrame) and run.inner.is_module:
         names = [_module_of(run.inner.file)]
     if not names:
         return "import"

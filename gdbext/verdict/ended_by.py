@@ -14,8 +14,6 @@ FOR_CHILDREN = frozenset((
     "waits-for-group", "waits-for-own-group", "waits-for-pidfd"))
 #: Waits that end after a time.
 FOR_A_TIME = frozenset(("in-timed-wait", "sleeps", "sleeps-for", "sleeps-more", "sleeps-until", "with-timeout"))
-#: A timeout that is not an answer: schedulers wait for an hour or a day where they wait for an event, in seconds.
-LONG = 3600.0
 
 
 def find_enders(waits: Wait | None, lock: Lock | None, blocked_on: Reason | None,
@@ -67,7 +65,9 @@ def _is_here(why: Reason) -> bool:
 def _of_outside(lock: Lock) -> Sequence[Ender]:
     """Who can end a wait for a descriptor or a file lock."""
     found: list[Ender] = []
-    for why in parts(lock.why):
+    every = parts(lock.why)
+    only = sum(why.code == "of-descriptor" for why in every) == 1
+    for why in every:
         if _is_here(why):
             found.append(Ender("this-process", evidence=DERIVED, why=why))
         elif why.code == "other-end-not-open":
@@ -75,7 +75,7 @@ def _of_outside(lock: Lock) -> Sequence[Ender]:
             found.append(Ender("time", seconds=0.0, evidence=DERIVED, why=why))
         elif why.code == "of-other-descriptors":
             found.append(Ender("outside", why=why))
-        elif why.code not in ("watches", "of-descriptor"):
+        elif why.code != "watches" and (only or why.code != "of-descriptor"):
             found += _processes(why)
     return found or [Ender("outside", why=lock.why)]
 

@@ -80,7 +80,7 @@ def is_cause(report: Report) -> bool:
     if verdict.behind or verdict.kind in _CAUSES:
         return True
     thread = report.thread(verdict.threads[0]) if verdict.threads else None
-    if thread is not None and thread.at_work is not None and thread.at_work.function != "<module>":
+    if thread is not None and thread.at_work is not None and not thread.at_work.is_module:
         return True
     lock = report.lock(thread.waits.lock) if thread is not None and thread.waits is not None else None
     # nobody who is at rest leaves a pipe full

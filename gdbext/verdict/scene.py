@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import functools
 
-from gdbext.model import RESULT_PENDING, Lock, PyFrame, Report, Thread
+from gdbext.model import LONG, RESULT_PENDING, Lock, PyFrame, Report, Thread
 from gdbext.model.frames import library_of
 from gdbext.model.kinds import GIL, kind_of
-from gdbext.model.reasons import find_reasons, parts
+from gdbext.model.reasons import UNANSWERED, find_reasons, parts
 from gdbext.model.standard_library import role_of
-from gdbext.verdict.ended_by import FOR_A_TIME, FOR_CHILDREN, LONG
+from gdbext.verdict.ended_by import FOR_A_TIME, FOR_CHILDREN
 
 #: Other waits of a thread that only an event outside of the process ends.
 _OUTSIDE = frozenset((
@@ -36,7 +36,7 @@ class Scene:
         self.first = min(self.threads, default=0)
         self.running = [thread.number for thread in report.threads if thread.status == "running"]
         self.offloaded = [thread.number for thread in report.threads
-                       if thread.blocked_on is not None and thread.blocked_on.code in _ON_GPU]
+                          if thread.blocked_on is not None and thread.blocked_on.code in _ON_GPU]
 
     def lock(self, thread: Thread) -> Lock | None:
         """The lock inside of the process that a thread waits for."""
@@ -44,9 +44,9 @@ class Scene:
         return None if lock is None or lock.is_outside else lock
 
     def holders(self, thread: Thread) -> list[int]:
-        """The other threads that hold the lock that a thread waits for; none if the wait has a timeout."""
+        """The other threads that hold the lock that a thread waits for; none if a timeout ends the wait."""
         lock = self.lock(thread)
-        if lock is None or thread.waits is None or thread.waits.timed:
+        if lock is None or is_timed(thread):
             return []
         return [holder.thread for holder in lock.holders if holder.thread != thread.number]
 
@@ -95,14 +95,17 @@ class Scene:
         """Whether a thread waits for work: as a server does, for its standard input, or for a signal."""
         lock = self.locks.get(thread.waits.lock) if thread.waits is not None else None
         reads_input = lock is not None and kind_of(lock.kind).behaviour == "outside" and lock.address == 0
-        return reads_input or thread.syscall in _SERVING or takes_work(thread) or (
+        # to wait for the answer of one peer is no service, if a library was called to do it
+        asks = lock is not None and thread.at_work is not None and any(
+            why.code == UNANSWERED for why in parts(lock.why))
+        return reads_input or thread.syscall in _SERVING and not asks or takes_work(thread) or (
             thread.blocked_on is not None and thread.blocked_on.code == "waits-for-signal")
 
     def waits_outside(self, thread: Thread) -> bool:
-        """Whether only something outside of the process ends the wait of a thread, which has no timeout."""
+        """Whether only something outside of the process ends the wait of a thread, and no timeout does."""
         if thread.waits is not None:
             lock = self.locks.get(thread.waits.lock)
-            if lock is None or not lock.is_outside or thread.waits.timed:
+            if lock is None or not lock.is_outside or is_timed(thread):
                 return False
             return not _ends_here(lock) or not any(
                 continues(other) for other in self.threads.values() if other is not thread)
@@ -153,10 +156,10 @@ class Scene:
 
 
 def takes_work(thread: Thread) -> bool:
-    """Whether a thread is the worker of a pool of processes and waits for its next call: not inside of one."""
+    """Whether a thread of a process that serves another one, as a pool's worker, waits for its next request."""
     for frame in thread.stack:
         if isinstance(frame, PyFrame):
-            if role_of(frame) in ("process-worker", "worker"):
+            if role_of(frame) in ("process-worker", "takes-requests", "worker"):
                 return True
             if library_of(frame) is None:
                 return False
@@ -168,13 +171,19 @@ def time_left(thread: Thread) -> float | None:
     return next((ender.seconds for ender in thread.ended_by if ender.what == "time"), None)
 
 
+def is_timed(thread: Thread) -> bool:
+    """Whether a timeout ends a thread's wait for a lock; one of an hour or more is no answer."""
+    left = time_left(thread)
+    return thread.waits is not None and thread.waits.timed and (left is None or left < LONG)
+
+
 def continues(thread: Thread) -> bool:
     """Whether a thread runs, or continues after a time."""
     left = time_left(thread)
     if left is not None and left >= LONG:
         return False
     if thread.waits is not None:
-        return thread.waits.timed
+        return is_timed(thread)
     return thread.status == "running" or thread.blocked_on is not None and thread.blocked_on.code in FOR_A_TIME
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 
 from gdbext.locks.seen import SeenWait
-from gdbext.model import PyFrame
+from gdbext.model import LONG, PyFrame
 from gdbext.model.frames import library_of
 from gdbext.model.standard_library import role_of
 from gdbext.threads.threads import SeenThread
@@ -21,14 +21,19 @@ _MOST_FRAMES = 100
 
 
 def find_work(seen: SeenThread, wait: SeenWait, context: Context) -> PyFrame | None:
-    """The function of the program's own code that a library has called around an untimed wait, if it is in no loop.
+    """The function of the program's own code that a library has called around a wait, if it is in no loop.
 
     That is the handler of a request, or the call that a pool runs; or else the outermost function.
 
-    :return: None as well if there is no such function, or one of them cannot be read.
+    :return: None as well if a timeout ends the wait, if there is no such function, or one of them cannot be read.
     """
-    if wait.timed or wait.lock is None and wait.text is None:
-        return None
+    # a core does not say how long a timeout was to last
+    is_timed = wait.timed and (context.target.kind == "live" if wait.seconds is None else wait.seconds < LONG)
+    return None if is_timed or wait.lock is None and wait.text is None else work_of(seen, context)
+
+
+def work_of(seen: SeenThread, context: Context) -> PyFrame | None:
+    """As `find_work`, whatever the thread waits for."""
     found = None
     for reader, stack in context.python_locks.stacks(seen.number):
         # a process that multiprocessing has forked still has the stack of its parent

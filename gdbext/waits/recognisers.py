@@ -15,6 +15,7 @@ from gdbext.waits.context import Context
 from gdbext.waits.gil import gil_wait, lone_gil_waits
 from gdbext.waits.lock_kinds import NAMED_KINDS
 from gdbext.waits.native import futex_wait, outside_wait, spinning_wait
+from gdbext.waits.polling import asks_again
 from gdbext.waits.time_left import time_left
 
 
@@ -85,6 +86,8 @@ def _find_wait(seen: SeenThread, context: Context) -> SeenWait | None:
             ("futex" if seen.futex is not None else None)) if seen.call is not None else None
     if found is None or not found.timed or seen.call is None or name is None:
         return found
+    if found.lock is not None and asks_again(seen, found.lock, context):
+        return replace(found, lock=replace(found.lock, repeats=True), timed=False)
     proc = context.target.proc
     return replace(found, seconds=time_left(context.memory, seen.call, name, proc.now if proc is not None else None))
 

@@ -13,7 +13,7 @@ never     of a hang: a regular expression of what would be a false statement abo
 statuses  of a hang: the exit statuses that are right: 1 for a proven hang, 5 for a wait for something outside
 core      true to report on a core, too
 packages  the Python packages that it needs, by import name; it is run with Python 3.11 of scripts/rates
-python    its interpreter, if not Debian's
+python    its interpreter, if it needs this one
 
 It prints one JSON line, `{"pid": 1}`, immediately before it hangs, or when it is in its usual state: the process to
 report on, which may be a child of the one that was started; or `{"skip": "why it cannot run here"}`. All processes of
@@ -45,8 +45,8 @@ Json = dict[str, Any]
 
 HERE = Path(__file__).resolve().parent
 PROGRAMS = HERE / "programs"
-#: The usual interpreter, and the one of the packages.
-PYTHON, WITH_PACKAGES = "debian", "3.11"
+#: The usual interpreter, which GDBEXT_RATES_PYTHON replaces by another one of the tests, and the one of the packages.
+PYTHON, WITH_PACKAGES = os.environ.get("GDBEXT_RATES_PYTHON", "debian"), "3.11"
 #: The number of lines of a report that a person reads first.
 FIRST_LINES = 12
 #: A program has settled when its threads have been in the same system calls for so long, or after the longest wait;

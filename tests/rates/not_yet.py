@@ -22,9 +22,6 @@ NOT_YET: dict[str, str] = {
     "celery_worker_idle-live":
         "sometimes weak false alarm: POLLING: thread 1 \"MainThread\" sleeps again and again, until the "
         "condition of a loop holds, in synloop loops.py:209., status 5",
-    "child_waits_for_input-live":
-        "false comfort: WAITS FOR CHILD PROCESSES: thread 1 \"python3.11\" waits for child process N "
-        "\"python3.11\"., status 0",
     "event_nobody_sets-core":
         "false comfort: NOTHING WRONG FOUND: no deadlock found; all 2 threads wait for work, for input, or for "
         "time to pass., status 0",
@@ -52,27 +49,18 @@ NOT_YET: dict[str, str] = {
     "loop_waits_for_thread_that_needs_loop-live":
         "vague: POOL EXHAUSTED: the only worker of a pool, thread 2 \"importer_0\", waits for a result, and no "
         "worker is left ..., status 1",
-    "mp_lock_of_killed_process-live":
-        "unknown: UNKNOWN: thread 1 \"MainThread\" waits for multiprocessing.Lock lock of "
-        "mp_lock_of_killed_process, locked (no ..., status 3",
     "mp_pool_exception_unpickled-live":
         "vague: WAITS FOR CHILD PROCESSES: thread 1 \"MainThread\" waits for result result of "
         "mp_pool_exception_unpickled, ..., status 5",
     "mp_pool_initializer_fails-live":
         "vague: WAITS FOR CHILD PROCESSES: thread 1 \"MainThread\" waits for result result of "
         "mp_pool_initializer_fails, result ..., status 5",
-    "native_notified_before_wait-core":
-        "false comfort: NOTHING WRONG FOUND: the only thread waits for condition variable arrived in "
-        "native_notified_before_wait, ..., status 0",
     "native_pool_waits_for_itself-core":
         "unknown: UNKNOWN: thread 1 waits for futex word in native_pool_waits_for_itself, waited for (a "
         "std::future that a ..., status 3",
     "pool_at_work-live":
         "sometimes weak false alarm: WAITS FOR CHILD PROCESSES: thread 1 \"MainThread\" waits for result , result is "
         "pending (a condition has no owner: any thread may notify it)., status 5",
-    "psycopg_server_silent-live":
-        "false comfort: NOTHING WRONG FOUND: the only thread waits for events of fd 4, eventpoll, with a "
-        "timeout; it watches fd 3, ..., status 0",
     "pyarrow_reader_needs_pipe_writer-live":
         "vague: STANDSTILL: all 4 threads wait for what only the others could do; thread 1 \"MainThread\" "
         "waits for condition ..., status 1",
@@ -82,12 +70,6 @@ NOT_YET: dict[str, str] = {
     "slow_reader-live":
         "sometimes weak false alarm: POLLING: thread 1 \"MainThread\" sleeps again and again, until the "
         "condition of a loop holds, in <module> slow_reader.py:13., status 5",
-    "sqlalchemy_pool_exhausted-core":
-        "false comfort: NOTHING WRONG FOUND: the only thread waits for queue.Queue self._pool of QueuePool, "
-        "queue is empty (a ..., status 0",
-    "sqlalchemy_pool_exhausted-live":
-        "false comfort: NOTHING WRONG FOUND: the only thread waits for queue.Queue self._pool of QueuePool, "
-        "queue is empty (a ..., status 0",
     "sqlite_busy-core":
         "vague: BLOCKED: thread 2 \"importer\" waits for threading.Event , not set (an event has no owner: any "
         "thread may set ..., status 5",

@@ -6,7 +6,7 @@ from gdbext.model import RESULT_PENDING, RESULT_STATES, PyFrame, Thread
 from gdbext.model.kinds import kind_of
 from gdbext.model.standard_library import role_of
 from gdbext.model.verdict import Verdict, VerdictKind
-from gdbext.verdict.scene import Scene, continues
+from gdbext.verdict.scene import Scene, continues, is_timed
 
 
 def pool(scene: Scene) -> Verdict | None:
@@ -68,13 +68,16 @@ def left_waiting(scene: Scene) -> Verdict | None:
 
 
 def _is_left(scene: Scene, thread: Thread) -> bool:
-    """Whether a thread waits in the middle of work for any thread of the process to do something."""
+    """Whether a thread waits in the middle of work, or alone, for any thread of the process to do something."""
     lock = scene.lock(thread)
-    if (lock is None or thread.waits is None or thread.waits.timed or thread.at_work is None or lock.holders
-            or not kind_of(lock.kind).own_threads_only or lock.shared or lock.orphan):
+    if lock is None or lock.holders or not kind_of(lock.kind).own_threads_only or lock.shared or lock.orphan:
         return False
     kind = kind_of(lock.kind)
-    if thread.number == scene.first and (kind.may_end_program or kind.behaviour == "thread-end"):
+    if len(scene.threads) == 1 and (kind.released_by == "own-threads" or thread.at_work is not None):
+        # a core does not say how long a timeout was to last
+        return scene.has_waited(thread) and (scene.report.target.kind == "core" or not is_timed(thread))
+    if is_timed(thread) or thread.at_work is None or thread.number == scene.first and (
+            kind.may_end_program or kind.behaviour == "thread-end"):
         return False
     return scene.has_waited(thread) and not any(
         continues(other) and (other.since is None or thread.since is None or other.since >= thread.since)

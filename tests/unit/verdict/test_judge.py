@@ -399,6 +399,36 @@ def test_healthy_waits_of_threads(threads: list[Thread]) -> None:
     assert judge(report(*threads, locks=LOCKS)).kind == "idle"
 
 
+@pytest.mark.parametrize(("at_work_in", "kind"), [(WORK, "blocked-behind"), (None, "idle")])
+def test_library_that_waits_for_an_answer(at_work_in: PyFrame | None, kind: str) -> None:
+    asked = replace(SOCKET, why=because("unanswered", seconds=3))
+    waiting = replace(thread(1, asked, syscall="epoll_wait"), at_work=at_work_in)
+    assert judge(report(waiting, locks=(asked,))).kind == kind
+    assert judge(report(replace(waiting, at_work=WORK), locks=(SOCKET,))).kind == "idle"
+
+
+@pytest.mark.parametrize(("seconds", "kind"), [(7200.0, "blocked-behind"), (30.0, "idle"), (None, "idle")])
+def test_timeout_of_hours_is_no_answer(seconds: float | None, kind: str) -> None:
+    timed = replace(at_work(2, EMPTY, timed=True), ended_by=(Ender("time", seconds=seconds),))
+    assert judge(report(SERVING, timed, locks=LOCKS)).kind == kind
+
+
+def test_only_thread_that_waits_for_another() -> None:
+    """A condition variable is signalled by threads only; a semaphore may be posted in a handler of a signal."""
+    condvar, semaphore = lock("condvar", 0x90), lock("semaphore", 0x91)
+    for waits, kind in ((condvar, "blocked-behind"), (semaphore, "idle")):
+        made = report(thread(1, waits), locks=(condvar, semaphore))
+        assert judge(replace(made, target=replace(INFO, kind="core"))).kind == kind
+    assert judge(report(replace(thread(1, condvar), since=20.0), thread(2, syscall="epoll_wait"),
+                        locks=(condvar,))).kind == "idle"
+
+
+def test_only_thread_with_a_timeout_in_a_core() -> None:
+    made = report(at_work(1, EMPTY, timed=True, since=None), locks=LOCKS)
+    assert judge(replace(made, target=replace(INFO, kind="core"))).kind == "blocked-behind"
+    assert judge(made).kind == "idle"
+
+
 def test_wait_in_the_middle_of_work_in_a_core() -> None:
     made = report(SERVING, at_work(2, EVENT, since=None), replace(SLEEPING, since=None), locks=LOCKS)
     assert judge(replace(made, target=replace(INFO, kind="core"))).kind == "blocked-behind"

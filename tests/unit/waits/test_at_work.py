@@ -26,7 +26,7 @@ ONCE = replace(LOOP, successors=[(1,), ()])
 WAIT = SeenWait(lock=SeenLock("py-event", 1, "not set"))
 
 
-def found(*functions: Bytecode | None, wait: SeenWait = WAIT) -> PyFrame | None:
+def found(*functions: Bytecode | None, wait: SeenWait = WAIT, kind: str = "live") -> PyFrame | None:
     """What `find_work` finds where the functions of the frames are these, innermost first."""
     frames = (LIBRARY, INNER, OUTER, SERVER, MODULE)
     stack = [RawFrame(0, i, 0, frame) for i, frame in enumerate(frames[:len(functions)])]
@@ -42,8 +42,13 @@ def found(*functions: Bytecode | None, wait: SeenWait = WAIT) -> PyFrame | None:
         def stacks(self, number: int) -> list[tuple[Reader, list[RawFrame]]]:
             return [(Reader(), stack)]
 
+    class Target:
+        pass
+
     class Made:
-        python_locks = Locks()
+        python_locks, target = Locks(), Target()
+
+    Made.target.kind = kind  # type: ignore[attr-defined]
 
     class Seen:
         number = 1
@@ -69,3 +74,9 @@ def test_loop_or_unknown_function_of_the_program(functions: tuple[Bytecode | Non
 @pytest.mark.parametrize("wait", [replace(WAIT, timed=True), SeenWait()])
 def test_waits_that_end_or_are_not_known(wait: SeenWait) -> None:
     assert found(ONCE, ONCE, ONCE, ONCE, wait=wait) is None
+
+
+def test_timeout_of_hours_or_of_unknown_length_in_a_core() -> None:
+    for wait, kind in ((replace(WAIT, timed=True, seconds=7200.0), "live"), (replace(WAIT, timed=True), "core")):
+        assert found(ONCE, ONCE, ONCE, ONCE, wait=wait, kind=kind) == OUTER
+    assert found(ONCE, ONCE, ONCE, ONCE, wait=replace(WAIT, timed=True, seconds=30.0), kind="core") is None

@@ -10,9 +10,10 @@ from gdbext.cpython.bytecode import Bytecode, Instruction
 from gdbext.cpython.frames import RawFrame
 from gdbext.locks.seen import SeenLock, SeenWait
 from gdbext.model import Polling, PyFrame
+from gdbext.model.reasons import because, joined
 from gdbext.threads.threads import SeenThread
 from gdbext.waits.context import Context
-from gdbext.waits.polling import find_polling
+from gdbext.waits.polling import asks_again, find_polling
 
 INNER = PyFrame("nap", "nap", "/app/job.py", 9)
 OUTER = PyFrame("wait", "Job.wait", "/app/job.py", 4)
@@ -43,7 +44,13 @@ class Reader:
 
 def found(functions: dict[int, Bytecode | None], wait: SeenWait = SLEEP, name: str = "nanosleep",
           kind: str = "live") -> Polling | None:
-    stack = [RawFrame(0, 1, 2, INNER), RawFrame(0, 2, 2, OUTER)]
+    seen, context = scene(functions, name, kind, INNER, OUTER)
+    return find_polling(seen, wait, context)
+
+
+def scene(functions: dict[int, Bytecode | None], name: str, kind: str, *frames: PyFrame) -> tuple[SeenThread, Context]:
+    """A thread in a system call with these frames, innermost first."""
+    stack = [RawFrame(0, i, 2, frame) for i, frame in enumerate(frames, 1)]
 
     class Locks:
         def stacks(self, number: int) -> list[tuple[Reader, list[RawFrame]]]:
@@ -60,7 +67,7 @@ def found(functions: dict[int, Bytecode | None], wait: SeenWait = SLEEP, name: s
     class Seen:
         number, call = 1, Syscall(0, name, (), True)
 
-    return find_polling(cast(SeenThread, cast(Any, Seen())), wait, cast(Context, cast(Any, Made())))
+    return cast(SeenThread, cast(Any, Seen())), cast(Context, cast(Any, Made()))
 
 
 def test_loop_with_a_condition() -> None:
@@ -89,3 +96,20 @@ def test_sleep_until_a_time() -> None:
     assert found({1: LOOP, 2: LOOP}, name="clock_nanosleep") == Polling(replace(INNER, line=7))
     core = replace(SLEEP, seconds=None)
     assert found({1: LOOP, 2: LOOP}, core, "clock_nanosleep", "core") == Polling(replace(INNER, line=7))
+
+
+DRIVER = PyFrame("wait_conn", "wait_conn", "/usr/lib/python3/dist-packages/psycopg/waiting.py", 149)
+ASKED = SeenLock("descriptor", 4, "waiting for events", why=joined([
+    because("watches", watched=(), count=1), because("unanswered", seconds=3)]))
+
+
+@pytest.mark.parametrize(("frame", "function", "lock", "again"), [
+    (DRIVER, ENDLESS, ASKED, True),
+    (DRIVER, replace(LOOP, successors=[(1,), (2,), (3,), ()]), ASKED, False),
+    # a loop of the program's own may do something else meanwhile
+    (INNER, ENDLESS, ASKED, False),
+    (DRIVER, ENDLESS, replace(ASKED, why=None), False)])
+def test_library_that_waits_again_for_an_answer(frame: PyFrame, function: Bytecode, lock: SeenLock,
+                                                again: bool) -> None:
+    seen, context = scene({1: function, 2: ENDLESS}, "epoll_wait", "live", frame, INNER)
+    assert asks_again(seen, lock, context) is again

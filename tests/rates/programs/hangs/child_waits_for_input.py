@@ -1,6 +1,6 @@
 """A tool of which no input was expected asks a question on its terminal; the parent waits for the end of its output.
 
-Truth: {"expect": "hang", "says": "(terminal|pty|tty|input|child)", "statuses": [1, 5]}
+Truth: {"expect": "hang", "says": "terminal|/dev/pts|input|child", "statuses": [1, 5]}
 """
 
 import os

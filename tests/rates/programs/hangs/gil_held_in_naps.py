@@ -7,8 +7,13 @@ Truth: {"expect": "hang", "says": "GIL", "never": "DEADLOCK", "statuses": [5]}
 
 import ctypes
 import os
+import sys
 import threading
 import time
+
+if hasattr(sys, "_is_gil_enabled") and not sys._is_gil_enabled():
+    print('{"skip": "this interpreter has no GIL"}', flush=True)
+    sys.exit()
 
 driver = ctypes.PyDLL(None)
 
