@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TextIO
 
+from gdbext.commands.options import ReportOptions
 from gdbext.errors import GdbextError
 from gdbext.inferior.proc.status import living_task, start_of, status_fields
 from gdbext.model import Report
@@ -45,15 +46,13 @@ def withhold_values(report: Report) -> Report:
         threads=tuple([replace(thread, variables=None) if thread.variables else thread for thread in report.threads]))
 
 
-def answer(report: Report, incomplete: GdbextError | None, files: SourceFiles, style: Style, each: bool,
-           stacks: str, text_only: bool = False) -> dict[str, Any]:
+def answer(report: Report, incomplete: GdbextError | None, files: SourceFiles,
+           options: ReportOptions) -> dict[str, Any]:
     """Make the answer: values of JSON, and as ``document`` the pieces of a line of JSON, see `write_answer`.
 
     :param incomplete: why the report is incomplete, where the user can do something about it.
-    :param each: whether threads with the same stack are shown one by one.
-    :param stacks: how much of each stack is shown: ``full``, ``top`` or ``none``.
-    :param text_only: whether document and graph are left out; for many threads they take as long as all else.
     """
+    style, stacks = Style(options.colour, options.width), options.stacks
     lines: dict[tuple[str, int], str] = {}
 
     def source(path: str, line: int) -> str | None:
@@ -73,11 +72,11 @@ def answer(report: Report, incomplete: GdbextError | None, files: SourceFiles, s
         from gdbext.render.tasks import TaskTree
 
         tasks = TaskTree(report, renderer, stacks).render()
-    text = renderer.threads(None, each, stacks, crash, tasks, greenlet_list(report, renderer, stacks))
+    text = renderer.threads(None, options.each, stacks, crash, tasks, greenlet_list(report, renderer, stacks))
     text = style.wrap(concatenated([text, as_text(f"Note: {note}" for note in files.notes())]))
     verdict = verdict_of(report)
     return {
-        **({} if text_only else _document_and_graph(report)), "text": text, "outcome": verdict.outcome,
+        **({} if options.text_only else _document_and_graph(report)), "text": text, "outcome": verdict.outcome,
         "verdict": verdict.kind, "awaited": list(awaited_processes(report)),
         # the launcher has no right to read files that the target names, so a page shows the lines of the text
         "source": [[*place, line] for place, line in lines.items()], "source_notes": files.notes(),

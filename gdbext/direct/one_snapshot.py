@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import Any
 
 from gdbext.commands.answer import answer, source_of_core, source_of_process, withhold_values
+from gdbext.commands.options import DEFAULTS, ReportOptions
 from gdbext.direct.unmoved import read_unmoved
 from gdbext.errors import INTERNAL, GdbextError
 from gdbext.inferior.budget import Budget
@@ -15,7 +16,6 @@ from gdbext.model.reasons import because
 from gdbext.record import record
 from gdbext.render.escape import printable
 from gdbext.render.source import SourceFiles
-from gdbext.render.style import Style
 from gdbext.snapshot import take_snapshot
 from gdbext.targets.source_lines import Row, SourceLines
 
@@ -24,29 +24,19 @@ from gdbext.targets.source_lines import Row, SourceLines
 class Request:
     """The launcher's request.
 
-    `executable`, `places` and `sysroot` are as in `CoreTarget`. `pid` is the process, None for a core; `may_stop` says
-    whether its threads may be stopped for a moment. Reading takes at most `seconds`; threads of a process are stopped
-    for at most `max_pause` seconds. `object_names` says whether the objects that have locks are named by values of
-    their attributes, `withhold_values` whether values of variables are left out because the target belongs to another
-    user. `known_lines` are the ``lines`` of answers for other cores. The other members are those of
-    `commands.answer.answer`.
+    `executable`, `places` and `sysroot` are as in `CoreTarget`. `pid` is the process, None for a core. Reading takes at
+    most `seconds`. `withhold_values` says whether values of variables are left out, as the target belongs to another
+    user. `known_lines` are the ``lines`` of answers for other cores.
     """
 
-    executable: str | None
-    places: Mapping[str, str]
-    each: bool
-    stacks: str
-    colour: bool
-    width: int | None
-    object_names: bool
+    options: ReportOptions = DEFAULTS
+    executable: str | None = None
+    places: Mapping[str, str] = field(default_factory=dict)
     pid: int | None = None
-    may_stop: bool = True
     seconds: float = 30.0
-    max_pause: float = 10.0
     withhold_values: bool = False
     known_lines: Sequence[Row] = ()
     sysroot: str | None = None
-    text_only: bool = False
 
 
 def answer_request(request: Request, core: str) -> dict[str, Any]:
@@ -76,7 +66,7 @@ def _of_core(request: Request, core: str) -> dict[str, Any]:
     lines = SourceLines(request.known_lines)
     target = CoreTarget(core, request.executable, request.places, lines, request.sysroot)
     with Budget(request.seconds) as budget:
-        snapshot = take_snapshot(target, request.object_names, budget)
+        snapshot = take_snapshot(target, request.options.object_names, budget)
         report = snapshot.with_crash(snapshot.judged_report(lambda thread: True))
     made = _answer(request, report, snapshot.incomplete, target.left_out(),
                    source_of_core(target.core_file, lambda: target.written))
@@ -84,8 +74,7 @@ def _of_core(request: Request, core: str) -> dict[str, Any]:
 
 
 def _of_process(request: Request, pid: int) -> dict[str, Any]:
-    target, report, incomplete = read_unmoved(
-        pid, request.may_stop, request.object_names, request.seconds, request.max_pause)
+    target, report, incomplete = read_unmoved(pid, request.options, request.seconds)
     made = _answer(request, report, incomplete, target.left_out(), source_of_process(pid))
     return {**made, "paused": report.target.paused}
 
@@ -93,8 +82,7 @@ def _of_process(request: Request, pid: int) -> dict[str, Any]:
 def _answer(request: Request, report: Report, incomplete: GdbextError | None, left_out: Collection[str],
             files: SourceFiles) -> dict[str, Any]:
     report = _with_left_out(withhold_values(report) if request.withhold_values else report, left_out)
-    return answer(report, incomplete, files, Style(request.colour, request.width), request.each, request.stacks,
-                  request.text_only)
+    return answer(report, incomplete, files, request.options)
 
 
 def _with_left_out(report: Report, left_out: Collection[str]) -> Report:

@@ -23,6 +23,7 @@ from types import FrameType
 from typing import Any, TextIO
 
 from gdbext.commands.answer import write_answer
+from gdbext.commands.options import ReportOptions
 from gdbext.direct.one_snapshot import Request, answer_request
 from gdbext.libraries import LIBRARIES
 from gdbext.record import compile_records
@@ -111,7 +112,8 @@ def _limit_memory() -> None:
 
 def _answer(members: dict[str, Any], core: int, file: TextIO) -> None:
     try:
-        write_answer(answer_request(Request(**members), f"/proc/self/fd/{core}"), file)
+        request = Request(ReportOptions(**members.pop("options")), **members)
+        write_answer(answer_request(request, f"/proc/self/fd/{core}"), file)
     except Exception as error:
         if isinstance(error, OSError) and error.errno in _SHORTAGES:  # modules are loaded here too
             write_answer({"problem": f"the process that reads it needs more: {error.strerror}",

@@ -9,6 +9,7 @@ import time
 from collections.abc import Collection, Iterable, Iterator, Sequence, Set
 from dataclasses import replace
 
+from gdbext.commands.options import DEFAULTS, ReportOptions
 from gdbext.errors import GdbextError, ThreadUnavailable
 from gdbext.inferior.budget import Budget
 from gdbext.model import Problem, Report
@@ -30,8 +31,8 @@ _WITH_EVERYONE = 4
 _LEAST = 0.2
 
 
-def read_unmoved(pid: int, may_stop: bool = True, object_names: bool = True, seconds: float = 30.0,
-                 max_pause: float = 10.0) -> tuple[ProcessTarget, Report, GdbextError | None]:
+def read_unmoved(pid: int, options: ReportOptions = DEFAULTS,
+                 seconds: float = 30.0) -> tuple[ProcessTarget, Report, GdbextError | None]:
     """Read a running process, several times if what is read does not belong together.
 
     The pages that changed meanwhile are then read at one moment when the threads that run sleep, or are stopped if they
@@ -40,10 +41,7 @@ def read_unmoved(pid: int, may_stop: bool = True, object_names: bool = True, sec
     stopped in a system call that a stop would end, and of no thread a stop ends more than one. If threads must not be
     stopped, those that run are unreadable.
 
-    :param may_stop: whether threads may be stopped for a moment.
-    :param object_names: see `gdbext.snapshot.take_snapshot`.
-    :param seconds: how long the process may be read.
-    :param max_pause: how long threads may be stopped in all, in seconds; what is not read then is left out.
+    :param seconds: how long the process may be read; what is not read in `max_pause` is left out.
     :return: the process, which is closed, the report, and why that is incomplete, where the user can do something about
         it.
     :raises GdbextError: it cannot be read.
@@ -52,17 +50,17 @@ def read_unmoved(pid: int, may_stop: bool = True, object_names: bool = True, sec
     moving, pages, stops = set[int](), set[int](), list[StoppedThreads]()
     lines, known_code = SourceLines(), KnownCode()
     end = time.monotonic() + seconds
-    for way in _ways(moving, pages, stops, may_stop):
+    for way in _ways(moving, pages, stops, options.may_stop):
         left = max(end - time.monotonic(), _LEAST)
-        budget = Budget(min(left, max(max_pause - _total(stops), _LEAST)) if way.hold else left)
-        target = ProcessTarget(pid, may_stop, way, lines)
+        budget = Budget(min(left, max(options.max_pause - _total(stops), _LEAST)) if way.hold else left)
+        target = ProcessTarget(pid, options.may_stop, way, lines)
         stops.append(target.stopped)
         with contextlib.closing(target), target.stopped, budget:
             if (way.image or way.stop) and not target.has_image:
                 continue
             known_code.postpones = way.hold and not way.everyone
             try:
-                snapshot = take_snapshot(target, object_names, budget, known_code)
+                snapshot = take_snapshot(target, options.object_names, budget, known_code)
             except ThreadUnavailable:  # all of them run
                 moving |= target.tasks.keys()
                 pages |= target.pages
@@ -74,7 +72,7 @@ def read_unmoved(pid: int, may_stop: bool = True, object_names: bool = True, sec
                 continue
             changes = target.changes()
             changes = _without(changes, _kept_waiting(target, report, changes))
-            left_out = _not_listed(report, changes) if way.hold and not may_stop else frozenset[int]()
+            left_out = _not_listed(report, changes) if way.hold and not options.may_stop else frozenset[int]()
             changes = replace(changes, moved=changes.moved - left_out)
             is_apart = (not target.is_whole and _take_part(report, target.imaged & changes.ran)
                         or _wait_for_files(report, target.imaged))
@@ -89,7 +87,7 @@ def read_unmoved(pid: int, may_stop: bool = True, object_names: bool = True, sec
         pages |= target.pages if pages or _take_part(report, changes.ran) else changes.pages
         del snapshot, report
         gc.collect()  # what a snapshot consists of refers to each other
-    hint = "let GDB stop it: --gdb gdb" if may_stop else "let threads be stopped: leave out --no-stop"
+    hint = "let GDB stop it: --gdb gdb" if options.may_stop else "let threads be stopped: leave out --no-stop"
     raise GdbextError(f"process {pid} changes faster than it can be read without GDB", hint)
 
 

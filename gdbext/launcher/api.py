@@ -12,7 +12,7 @@ from types import FrameType
 
 import gdbext.model
 from gdbext.errors import BadDocument
-from gdbext.launcher.snapshots.options import Options, Target
+from gdbext.launcher.snapshots.options import DEFAULTS, Options, Target
 from gdbext.launcher.snapshots.snapshot import Snapshot, take_snapshot
 from gdbext.launcher.status import NO_GDB, NoGdb, Unreadable, status_of
 from gdbext.model.verdict import Verdict
@@ -134,10 +134,10 @@ def report_on(target: Target, options: Options) -> Report:
 
 
 def report(target: int | str | os.PathLike[str], *, executable: Path | None = None, gdb: str | None = None,
-           timeout: float = 60.0, sysroot: Path | None = None, search: Sequence[Path] = (), debuginfod: bool = False,
-           each: bool = False, stacks: str = "full", colour: bool = False, width: int | None = None,
-           object_names: bool = True, values_of_others: bool = True, without_gdb: bool = False, may_stop: bool = True,
-           max_pause: float = 10.0) -> Report:
+           timeout: float = DEFAULTS.timeout, sysroot: Path | None = None, search: Sequence[Path] = (),
+           debuginfod: bool = False, each: bool = False, stacks: str = DEFAULTS.stacks, colour: bool = False,
+           width: int | None = None, object_names: bool = True, values_of_others: bool = True,
+           without_gdb: bool = False, may_stop: bool = True, max_pause: float = DEFAULTS.max_pause) -> Report:
     """Report on a process or a core, as ``gdbext report`` does.
 
     :param target: a PID, or the path of a core.

@@ -15,6 +15,7 @@ import stat
 import sys
 import traceback
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType, ModuleType
 from typing import IO
@@ -22,7 +23,7 @@ from typing import IO
 from gdbext import __version__
 from gdbext.errors import GdbextError, MissingLibrary, UsageError
 from gdbext.launcher.output import write_to_stderr
-from gdbext.launcher.snapshots.options import Options
+from gdbext.launcher.snapshots.options import DEFAULTS, FIELDS, Options
 from gdbext.launcher.status import BAD_USAGE, NO_ANSWER, NO_GDB, NoGdb
 from gdbext.render.escape import as_text, printable
 from gdbext.render.style import wants_colour
@@ -192,15 +193,15 @@ def add_by_gdb(group: argparse._ActionsContainer, where: str = "") -> None:
 
 def add_timeout(group: argparse._ActionsContainer) -> None:
     """Add the time limit of a snapshot."""
-    group.add_argument("--timeout", metavar="SECONDS", type=seconds, default=60.0,
-                       help="how long a snapshot may take; half of it is for reading (default: 60)")
+    group.add_argument("--timeout", metavar="SECONDS", type=seconds, default=DEFAULTS.timeout,
+                       help="how long a snapshot may take; half of it is for reading (default: %(default)g)")
 
 
 def add_max_pause(group: argparse._ActionsContainer) -> None:
     """Add the limit on the pause of a process."""
-    group.add_argument("--max-pause", metavar="SECONDS", type=seconds, default=10.0,
+    group.add_argument("--max-pause", metavar="SECONDS", type=seconds, default=DEFAULTS.max_pause,
                        help="how long a process may be paused; what is not read then is left out of the report, which "
-                       "says so (default: 10)")
+                       "says so (default: %(default)g)")
 
 
 def add_object_names(group: argparse._ActionsContainer) -> None:
@@ -254,23 +255,20 @@ def add_snapshot_options(verb: argparse.ArgumentParser, timeout: bool = True, wi
 
 def add_text(verb: argparse.ArgumentParser) -> None:
     """Add the options of the text."""
-    verb.add_argument("--stacks", choices=("full", "top", "none"), default="full",
-                      help="how much of each stack is shown (default: full)")
+    verb.add_argument("--stacks", choices=("full", "top", "none"), default=DEFAULTS.stacks,
+                      help="how much of each stack is shown (default: %(default)s)")
     verb.add_argument("--each", action="store_true", help="show each thread by itself, also those with the same stack")
 
 
 def parse_options(options: argparse.Namespace) -> Options:
     """The snapshot options of the command line."""
     width = os.get_terminal_size(sys.stdout.fileno()).columns if sys.stdout.isatty() else 0
-    may_stop = getattr(options, "may_stop", True)
-    if not may_stop and options.gdb is not None:
+    # a verb has some of the options
+    chosen = Options(**{name: getattr(options, name) for name in FIELDS if hasattr(options, name)})
+    if not chosen.may_stop and chosen.gdb is not None:
         raise UsageError("GDB stops a process, and --no-stop forbids that", "leave out one of --gdb and --no-stop")
-    return Options(
-        gdb=options.gdb, timeout=getattr(options, "timeout", 60.0), sysroot=options.sysroot,
-        search=tuple(options.search), debuginfod=options.debuginfod, each=getattr(options, "each", False),
-        stacks=getattr(options, "stacks", "full"), colour=parse_colour(options), width=width or None,
-        object_names=options.object_names, without_gdb=getattr(options, "without_gdb", False) or not may_stop,
-        may_stop=may_stop, max_pause=getattr(options, "max_pause", 10.0), values_of_others=shows_values(options))
+    return replace(chosen, search=tuple(chosen.search), colour=parse_colour(options), width=width or None,
+                   without_gdb=chosen.without_gdb or not chosen.may_stop, values_of_others=shows_values(options))
 
 
 def shows_values(options: argparse.Namespace) -> bool:

@@ -38,12 +38,12 @@ def test_endless_walk_over_known_memory_ends_in_gdb(native: Sample, tmp_path: Pa
 
 def test_report_without_time_is_one_line(tmp_path: Path) -> None:
     with samples.abba("mutex", tmp_path, stripped=True) as sample:
-        request = one_snapshot.Request(None, {}, False, "full", False, None, True, sample.pid, seconds=0.0)
+        request = one_snapshot.Request(pid=sample.pid, seconds=0.0)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("gdbext.direct.unmoved._LEAST", 0.0)
             answer = one_snapshot.answer_request(request, "")
         whole = one_snapshot.answer_request(
-            one_snapshot.Request(None, {}, False, "full", False, None, True, sample.pid), "")
+            one_snapshot.Request(pid=sample.pid), "")
     assert "time for the snapshot was over" in answer["problem"]
     assert "--max-pause" in answer["hint"]
     assert whole["outcome"] == "stuck"

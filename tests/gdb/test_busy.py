@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from gdbext.commands.options import ReportOptions
 from gdbext.direct.unmoved import read_unmoved
 from gdbext.errors import GdbextError
 from gdbext.verdict.judge import judge
@@ -25,7 +26,7 @@ ALSO = {"vfork": "children", "exec": "unknown"}
 def test_program_does_not_notice(mode: str, may_stop: bool, tmp_path: Path) -> None:
     with busy(mode, tmp_path) as program:
         for _ in range(LOOKS):
-            _, report, _ = read_unmoved(program.pid, may_stop)
+            _, report, _ = read_unmoved(program.pid, ReportOptions(may_stop=may_stop))
             # on a slow machine a thread may run whenever it is read
             unread = {thread.number for thread in report.threads if not thread.stack}
             assert judge(report).kind in ("idle", "computing") or unread and not may_stop
@@ -52,7 +53,7 @@ def test_busy_worker_of_io_uring_is_left_out(may_stop: bool, tmp_path: Path) -> 
     """The kernel lists it among the threads, but it runs no code of the process."""
     with busy("uring", tmp_path) as program:
         for _ in range(4):
-            _, report, _ = read_unmoved(program.pid, may_stop)
+            _, report, _ = read_unmoved(program.pid, ReportOptions(may_stop=may_stop))
             assert [thread.lwp for thread in report.threads] == [program.pid]
             assert judge(report).kind == "idle"
         tids = [path.name for path in Path(f"/proc/{program.pid}/task").iterdir()]

@@ -102,7 +102,7 @@ def read_both(name: str, core: Path) -> Both:
 def read_directly(core: Path) -> Json:
     with prepare_core(core, None, None, (), Limit(60)) as prepared:
         assert prepared.core is not None
-        request = Request(prepared.executable, prepared.places, False, "full", False, None, True)
+        request = Request(executable=prepared.executable, places=prepared.places)
         return answer_request(request, prepared.core)
 
 

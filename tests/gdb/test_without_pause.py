@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from gdbext.commands.options import ReportOptions
 from gdbext.direct.one_snapshot import Request, answer_request
 from gdbext.inferior.proc.threads import read_tasks
 from gdbext.launcher.snapshots.options import Options, Target
@@ -68,7 +69,7 @@ event.wait()
 READING = """
 import sys
 from gdbext.direct.one_snapshot import Request, answer_request
-made = answer_request(Request(None, {}, False, "full", False, None, True, int(sys.argv[1])), "")
+made = answer_request(Request(pid=int(sys.argv[1])), "")
 with open(sys.argv[2], "w") as file:
     file.writelines(made["document"])
 with open("/proc/self/status") as status:
@@ -93,7 +94,7 @@ def test_memory_of_a_report_is_linear_in_the_threads(tmp_path: Path) -> None:
 
 
 def read_directly(pid: int, may_stop: bool = True) -> Json:
-    return answer_request(Request(None, {}, False, "full", False, None, True, pid, may_stop), "")
+    return answer_request(Request(ReportOptions(may_stop=may_stop), pid=pid), "")
 
 
 def test_document_is_that_of_gdb(both: Both) -> None:

@@ -10,13 +10,13 @@ import traceback
 import gdb
 
 from gdbext.commands.answer import answer
+from gdbext.commands.options import DEFAULTS
 from gdbext.debugger.console import execute, quoted
 from gdbext.debugger.settings import Settings
 from gdbext.debugger.source import source_files
 from gdbext.debugger.target import GdbTarget
 from gdbext.errors import GdbextError
 from gdbext.inferior.budget import Budget
-from gdbext.render.style import PLAIN
 from gdbext.snapshot import take_snapshot
 from gdbext.threads import findings
 
@@ -45,7 +45,7 @@ def _made(executable: str, core: str) -> dict[str, object]:
         with Budget(_SECONDS) as budget:
             snapshot = take_snapshot(target, True, budget)
             report = snapshot.with_crash(snapshot.judged_report(lambda thread: True))
-        reply = answer(report, snapshot.incomplete, source_files(target, Settings()), PLAIN, False, "full")
+        reply = answer(report, snapshot.incomplete, source_files(target, Settings()), DEFAULTS)
         return {"answer": {**reply, "document": "".join(reply["document"])}}
     except (gdb.error, GdbextError) as error:
         return {"problem": str(error)}

@@ -33,6 +33,7 @@ from typing import IO, Any, Optional, Protocol
 from jsonschema import Draft202012Validator
 
 from gdbext.commands.answer import answer, source_of_core
+from gdbext.commands.options import DEFAULTS
 from gdbext.dwarf.sections import Budget as DebugBudget
 from gdbext.elf.core_file import read_core_file
 from gdbext.elf.headers import Read
@@ -43,7 +44,6 @@ from gdbext.inferior.protocol import Memory, ThreadRef
 from gdbext.model import Report
 from gdbext.render.html import html_page
 from gdbext.render.shown import Shown
-from gdbext.render.style import PLAIN
 from gdbext.schema.read import read_document
 from gdbext.snapshot import take_snapshot
 from gdbext.targets.core import CoreTarget
@@ -489,8 +489,7 @@ class Check:
 
     def _shown(self, report: Report) -> str | None:
         try:
-            return self.wrong_in(answer(report, None, source_of_core(None, lambda: None, anywhere=False), PLAIN, False,
-                                        "full"))
+            return self.wrong_in(answer(report, None, source_of_core(None, lambda: None, anywhere=False), DEFAULTS))
         except (Overtime, Exception) as error:
             return trace(error)
 

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from gdbext.launcher.output import write
-from gdbext.launcher.snapshots.options import Options, Target
+from gdbext.launcher.snapshots.options import DEFAULTS, Options, Target
 from gdbext.launcher.snapshots.snapshot import take_snapshot
 from gdbext.render.escape import json_line
 
@@ -236,7 +236,7 @@ def as_json(target: Target, options: Options) -> dict[str, Any]:
     parts: dict[str, Any] = json.loads(json.dumps({"target": asdict(target), "options": asdict(options)},
                                                   default=os.path.abspath))
     for name in ("object_names", "values_of_others", "max_pause"):
-        if parts["options"][name] == getattr(Options(), name):
+        if parts["options"][name] == getattr(DEFAULTS, name):
             del parts["options"][name]  # the default; an earlier version there does not know the option
     return parts
 

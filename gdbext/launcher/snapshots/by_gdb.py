@@ -221,7 +221,6 @@ class _Run:
         :raises GdbextError: there is none.
         """
         from gdbext.commands import answer  # and with it all that renders text, which few reports have to load here
-        from gdbext.render.style import Style
 
         lines = parse_answer(self._output)
         # a GDB that gets SIGTERM may run its last command before it ends
@@ -240,8 +239,7 @@ class _Run:
             files = answer.source_of_core(read_core_file(preparation.core), lambda: written)
         if withhold_values:
             report = answer.withhold_values(report)
-        made = answer.answer(report, self._complaint(), files, Style(options.colour, options.width), options.each,
-                             options.stacks, options.text_only)
+        made = answer.answer(report, self._complaint(), files, options)
         if "document" in made:
             made["document"] = "".join(made["document"]).encode()
         return {**made, "paused": self._paused}

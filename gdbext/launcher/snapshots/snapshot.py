@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from gdbext.commands.options import ReportOptions
 from gdbext.errors import GdbextError
 from gdbext.launcher.snapshots.by_gdb import READING, end_gdbs, read_by_gdb
 from gdbext.launcher.snapshots.containers import prepare_process
@@ -128,11 +129,10 @@ def take_snapshot(target: Target, options: Options) -> Snapshot:
 def _read_without_gdb(target: Target, options: Options, preparation: Preparation, limit: Limit,
                       withheld: bool) -> Mapping[str, Any]:
     answer = read_without_gdb(target.name, {
-        "pid": target.pid, "may_stop": options.may_stop, "executable": preparation.executable,
-        "places": dict(preparation.places), "each": options.each, "stacks": options.stacks,
-        "colour": options.colour, "width": options.width, "object_names": options.object_names and not withheld,
-        "withhold_values": withheld, "seconds": limit.left * READING, "max_pause": options.max_pause,
-        "text_only": options.text_only,
+        "options": {**{name: getattr(options, name) for name in ReportOptions.__annotations__},
+                    "object_names": options.object_names and not withheld},
+        "pid": target.pid, "executable": preparation.executable, "places": dict(preparation.places),
+        "withhold_values": withheld, "seconds": limit.left * READING,
         "sysroot": os.path.realpath(options.sysroot) if options.sysroot is not None else None},
         preparation.descriptors[0] if target.core is not None else None, limit)
     if "denied" in answer and target.pid is not None:

@@ -22,8 +22,7 @@ from tests.support import fake_core
 from tests.support.documents import left_out
 from tests.support.fake_core import NT_PRSTATUS, R, W, note, state
 
-REQUEST: dict[str, Any] = {"executable": None, "places": {}, "each": False, "stacks": "full", "colour": False,
-                           "width": None, "object_names": True}
+REQUEST: dict[str, object] = {"options": {}}
 
 
 @pytest.fixture(autouse=True)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from gdbext.commands.options import ReportOptions
 from gdbext.direct.unmoved import read_unmoved
 from gdbext.errors import GdbextError, NoTarget
 from gdbext.inferior.proc.threads import read_tasks
@@ -70,7 +71,7 @@ def test_thread_that_runs_is_stopped_for_a_moment(burning: int) -> None:
 
 
 def test_thread_that_runs_is_unreadable_if_it_must_not_be_stopped(burning: int) -> None:
-    target, report, _ = read_unmoved(burning, may_stop=False)
+    target, report, _ = read_unmoved(burning, ReportOptions(may_stop=False))
     assert target.stopped.ever == set()
     assert report.target.paused == 0.0
     assert "unknown" in {thread.status for thread in report.threads}
