@@ -10,7 +10,9 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from gdbext.crash.fault import SeenFault
 from gdbext.crash.pointers import Pointers, read_words
+from gdbext.crash.terminate import Terminated, TerminateReader
 from gdbext.elf.dynamic import find_dynamic_symbol
 from gdbext.inferior.protocol import Module, Target
 from gdbext.model import DERIVED, INFERRED, RECORDED, Fault
@@ -46,13 +48,22 @@ class AbortReader:
         self._sites = sites
         self._pointers = pointers
         self._c_library = c_library
+        self._terminations = TerminateReader(target.memory, code, sites, pointers)
 
-    def explain(self, fault: Fault, native: Sequence[tuple[int, int]], registers: Mapping[str, int]) -> Fault:
-        """Add the message of an abort and its kind to a fault; return the fault unchanged if they are unknown.
+    def explain(self, fault: Fault, native: Sequence[tuple[int, int]], registers: Mapping[str, int]) -> SeenFault:
+        """Add the message of an abort and its kind to a fault; the fault is unchanged if they are unknown.
 
         :param native: (program counter, stack pointer) of the thread's frames, innermost first.
         :param registers: of the innermost.
+        :return: the fault with the objects that it is about.
         """
+        why = self._terminations.explain(native, [*self._words(registers[self._code.cpu.STACK_POINTER], native),
+                                                  *registers.values()])
+        explained = self._explain(fault, native, registers, why)
+        return SeenFault(explained, objects=(why.object,) if why is not None and why.object is not None else ())
+
+    def _explain(self, fault: Fault, native: Sequence[tuple[int, int]], registers: Mapping[str, int],
+                 why: Terminated | None) -> Fault:
         words = self._words(registers[self._code.cpu.STACK_POINTER], native)
         values = list(registers.values())
         names = [self._code.frame(pc, i).function or "" for i, (pc, _) in enumerate(native[:_MAX_FRAMES])]
@@ -70,8 +81,10 @@ class AbortReader:
         if sanitizer is not None:
             return replace(fault, kind="sanitizer", text=sanitizer)
         thrown = find_exceptions(self._memory, [*words, *values], self._pointers.in_image)
+        if why is not None:
+            return self._terminated(fault, why, thrown)
         if thrown and self._is_terminated(names, native):
-            return self._terminated(fault, thrown[0])
+            return self._uncaught(fault, thrown[0], None)
         if any("panic" in name for name in names) or self._has_rust(native):
             panic = rust_panic(self._memory, words, self._pointers.in_image)
             if panic is not None:
@@ -81,12 +94,27 @@ class AbortReader:
                                why=because("panic-on-stack"))
         return fault
 
-    def _terminated(self, fault: Fault, thrown: CxxException) -> Fault:
+    def _terminated(self, fault: Fault, why: Terminated, thrown: Sequence[CxxException]) -> Fault:
+        """The fault, if it is known why std::terminate was called."""
+        if why.kind == "exception":
+            return self._uncaught(fault, thrown[0] if thrown else None, why.left)
+        kind = "pure-virtual-call" if why.kind == "pure-virtual" else "terminate"
+        handled = thrown[0] if thrown and thrown[0].is_caught and why.kind == "program" else None
+        text = why.text or fault.text
+        if handled is not None:
+            text = because("terminate-in-handler", type=readable_type(handled.type, self._demangle), text=handled.text)
+        message = None if handled is None else handled.text
+        return replace(fault, kind=kind, text=text, evidence=why.evidence, message=message)
+
+    def _uncaught(self, fault: Fault, thrown: CxxException | None, left: Reason | None) -> Fault:
+        if thrown is None:
+            return replace(fault, kind="uncaught-exception",
+                           text=because("terminate-called", type=None, text=None, left=left))
         name = readable_type(thrown.type, self._demangle)
         python = pybind11_error(self._memory, thrown)
         text = thrown.text or (python.text if python is not None else None)
         return replace(fault, kind="uncaught-exception", message=text,
-                       text=because("terminate-called", type=name, text=text),
+                       text=because("terminate-called", type=name, text=text, left=left),
                        evidence=INFERRED if thrown.evidence == INFERRED else RECORDED,
                        why=because("text", text=thrown.why) if thrown.why else None)
 

@@ -55,7 +55,8 @@ _MAX_WITH_VARIABLES = 24
 #: Kinds of faults that other threads may have caused by changing memory.
 _MAY_BE_RACES = frozenset((
     "null-pointer", "null-member", "null-element", "null-call", "small-pointer", "pattern", "non-canonical", "unmapped",
-    "no-permission", "execute-data", "general-protection", "heap-corruption", "assertion", "sanitizer"))
+    "no-permission", "execute-data", "general-protection", "heap-corruption", "assertion", "sanitizer",
+    "pure-virtual-call"))
 #: How many missing files are named.
 _MAX_NAMED = 8
 #: The depth from which a stack is searched for recursion, also if it did not overflow.
@@ -96,7 +97,7 @@ class CrashReader:
         fault = FaultReader(self._target, self._code, self._pointers).read(site)
         aftermath = self._aftermath(site, self._threads[site.thread.number], fault.fault)
         if site.info.number == SIGABRT and fault.fault.kind == "abort":
-            fault = replace(fault, fault=self._aborts.explain(fault.fault, native, site.registers))
+            fault = self._aborts.explain(fault.fault, native, site.registers)
         stack = self._stack(seen, native, limits, offset)
         running = tuple(self._running_handlers(native, stack))
         recursion, stack = self._recursion(fault.fault, seen, native, stack)
@@ -191,7 +192,7 @@ class CrashReader:
         native = seen.whole(self._code)
         depth = next((depth for depth, _ in handlers(self._cpu, self._memory, native)), 1)
         abort = self._aborts.explain(replace(fault, kind="abort", text=because("called-abort")), native[:depth],
-                                     seen.registers)
+                                     seen.registers).fault
         function = self._code.frame(native[depth - 2][0], depth - 2).function if depth > 1 else None
         return because("handler-ended", signal=CORE_SIGNALS[SIGABRT], of=CORE_SIGNALS[site.info.number],
                        function=f"{function}()" if function else None,

@@ -48,8 +48,23 @@ def find_landing_pad(memory: Memory, table: int, function: int, pc: int) -> Land
     return next((pad for pad in iter_landing_pads(memory, table, function) if pad.start <= pc < pad.end), None)
 
 
+def may_leave(memory: Memory, table: int, function: int, pc: int) -> bool:
+    """Whether an exception out of a call may leave the function, or is handled there; see `find_landing_pad`.
+
+    A call that the table does not have is in a part of the function that is ``noexcept``: the program ends there.
+    """
+    return any(start <= pc < end for start, end, _, _, _ in _iter_calls(memory, table, function))
+
+
 def iter_landing_pads(memory: Memory, table: int, function: int) -> Iterator[LandingPad]:
     """The landing pads of a function, in the order of the calls; see `find_landing_pad`."""
+    for start, end, pad, actions, action in _iter_calls(memory, table, function):
+        if pad:
+            yield LandingPad(pad, start, end, _cleans_up(memory, actions, action))
+
+
+def _iter_calls(memory: Memory, table: int, function: int) -> Iterator[tuple[int, int, int, int, int]]:
+    """The calls of a table: start, end, landing pad (0: none), the address of the actions, and the first action."""
     head = DwarfCursor(_read_up_to(memory, table, _HEAD), table)
     encoding = head.unsigned(1)
     base = function if encoding == OMITTED else head.encoded(encoding, 0)
@@ -64,9 +79,8 @@ def iter_landing_pads(memory: Memory, table: int, function: int) -> Iterator[Lan
     while calls.at < size:
         first, length, pad = (calls.encoded(encoding, 0) for _ in range(3))
         action = calls.uleb()
-        if pad:
-            yield LandingPad(base + pad & 0xFFFFFFFFFFFFFFFF, function + first, function + first + length,
-                             _cleans_up(memory, start + size, action))
+        yield (function + first, function + first + length, base + pad & 0xFFFFFFFFFFFFFFFF if pad else 0, start + size,
+               action)
 
 
 def _cleans_up(memory: Memory, actions: int, action: int) -> bool:

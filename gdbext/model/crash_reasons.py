@@ -29,7 +29,8 @@ CrashCode = Literal[
     "only-null-is-so-low", "just-below-stack", "faults-again", "handler-ended",
     "file-is-longer",
     # what the program said when it aborted
-    "called-abort", "c-library-ended", "sanitizer-ended", "rust-panic", "terminate-called", "python-ended",
+    "called-abort", "c-library-ended", "sanitizer-ended", "rust-panic", "terminate-called", "terminate-in-handler",
+    "terminate-by-program", "joinable-thread", "pure-virtual", "pure-virtual-of", "python-ended",
     "panic-on-stack", "message-nearest-on-stack",
     # rules of the C API
     "api-without-interpreter", "api-during-finalisation", "api-without-thread-state", "api-not-attached",

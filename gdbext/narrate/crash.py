@@ -24,6 +24,8 @@ _HEADLINES = {
     "after-finalisation": "which called Python after its finalisation",
     "impossible-object": "which used a Python object that was freed",
 }
+#: Reasons for a suspicion that are about the fault itself.
+_STRONG = frozenset(("has-the-object", "has-object-nearby", "same-function", "same-python-object"))
 SUSPECTS = "Suspects of a data race, the likeliest first, with what each was doing:"
 #: How many functions of a recursion are named.
 _MAX_NAMES = 6
@@ -141,6 +143,14 @@ def suspect_title(facts: Facts, suspect: Suspect) -> Words:
     thread = facts.threads.get(suspect.thread)
     name = Marked("name", capitalised(thread_name(facts, suspect.thread)))
     return (name, *((" ", *doing(facts, thread)) if thread is not None else ()))
+
+
+def first_suspect(facts: Facts, crash: Crash) -> Words:
+    """The likeliest suspect with the reason, if it is one that stands beside the fault; empty without any."""
+    for suspect in crash.suspects[:1]:
+        if suspect.reasons[0].code in _STRONG:
+            return ("may have raced with ", *thread_name(facts, suspect.thread), ", which ", reason(suspect.reasons[0]))
+    return ()
 
 
 def suspicions(suspect: Suspect) -> list[str]:

@@ -41,6 +41,17 @@ def _loaded(register: str, operand: str, now: int | None = None, base: str | Non
     return f"{read}, {what}" if what is not None else read
 
 
+def _exception(type: str | None, text: str | None) -> str:
+    of = f" of type {type}" if type else ""
+    no_memory = " (memory could not be allocated)" if type in ("std::bad_alloc", "std::bad_array_new_length") else ""
+    return f"a C++ exception{of}{no_memory}" + (f": {text}" if text else "")
+
+
+def _terminate_called(type: str | None, text: str | None, left: str | None = None) -> str:
+    noexcept = f"; it was to leave {left}, which is noexcept" if left else ""
+    return f"std::terminate() was called for {_exception(type, text)}{noexcept}"
+
+
 def _in_register(register: str | None) -> str:
     return f" (%{register})" if register is not None else ""
 
@@ -182,8 +193,17 @@ WORDINGS: Mapping[str, str | Callable[..., str]] = {
         + "; its report is the last thing that the program wrote to standard error"),
     "rust-panic": lambda file, line, column, message: (
         f"a Rust panic at {file}:{line}:{column}: {message or 'its message is not known'}"),
-    "terminate-called": lambda type, text: (
-        f"std::terminate() was called for a C++ exception of type {type}" + (f": {text}" if text else "")),
+    "terminate-called": _terminate_called,
+    "terminate-in-handler": lambda type, text: (
+        "the program called std::terminate() while it handled " + _exception(type, text)),
+    "terminate-by-program": "the program called std::terminate()",
+    "joinable-thread": lambda assigned: (
+        "std::terminate() was called: a std::thread was " + ("assigned to" if assigned else "destroyed")
+        + " while it was joinable, before join() or detach() was called"),
+    "pure-virtual": "a pure virtual function was called: its object is being constructed or destroyed, or was "
+                    "destroyed",
+    "pure-virtual-of": "a pure virtual function of class {type} was called: its object {object:#x} is being "
+                       "constructed or destroyed, so it has the virtual functions of {type} only",
     "python-ended": lambda message: f"Python ended the program: {message or 'a fatal error'}",
     "panic-on-stack": "the panic's message and location were found on the stack",
     "message-nearest-on-stack": "the messages are those nearest to the call of abort() on the stack",

@@ -9,6 +9,7 @@ from gdbext.narrate.crash import (
     SUSPECTS,
     broken_rule,
     circumstances,
+    first_suspect,
     own_findings,
     suspect_title,
     suspicions,
@@ -46,7 +47,8 @@ def crash_text(text: TextRenderer, crash: Crash) -> Safe:
     others = [finding for finding in crash.findings if finding not in own]
     lines = [text.say(title(facts, crash)), f"  {text.say(what_happened(crash))}",
              *(f"  {text.say(broken_rule(facts, each))}" for each in own),
-             *(f"  {printable(line)}" for line in circumstances(crash)), "",
+             *(f"  {printable(line)}" for line in circumstances(crash)),
+             *(f"  {text.say(words)}" for words in [first_suspect(facts, crash)] if words), "",
              *_instruction(crash.fault), *_stack(text, crash)]
     if others:
         lines += ["Rules broken:", *(f"  {text.say(broken_rule(facts, each))}" for each in others), ""]
