@@ -14,11 +14,20 @@ from gdbext.crash.fault import SeenFault
 from gdbext.crash.pointers import Pointers, read_words
 from gdbext.crash.terminate import Terminated, TerminateReader
 from gdbext.elf.dynamic import find_dynamic_symbol
+from gdbext.inferior.cache import PAGE, read_available
 from gdbext.inferior.protocol import Module, Target
 from gdbext.model import DERIVED, INFERRED, RECORDED, Fault
 from gdbext.model.reasons import Reason, because
 from gdbext.runtimes.libstdcxx import CxxException, find_exceptions, readable_type
-from gdbext.runtimes.messages import FatalError, abort_message, fatal_errors, pybind11_error, rust_panic
+from gdbext.runtimes.messages import (
+    FatalError,
+    abort_message,
+    fatal_errors,
+    printed,
+    pybind11_error,
+    rust_panic,
+    without_conversions,
+)
 from gdbext.threads.code import Code
 from gdbext.threads.python_side import PythonSide
 from gdbext.threads.site import Sites
@@ -71,7 +80,7 @@ class AbortReader:
             errors = fatal_errors(self._code.cpu, self._memory, python.runtime.module, library, words, values,
                                   self._is_constant)
             if errors:
-                return _fatal(fault, errors)
+                return self._fatal(fault, errors[-1], registers, native)
         message = next(filter(None, (abort_message(self._memory, module) for module in self._c_library)), None)
         if message is not None:
             kind = ("assertion" if "Assertion `" in message else
@@ -153,19 +162,32 @@ class AbortReader:
         high = max((frame_sp for _, frame_sp in native[:_MAX_STACK_FRAMES]), default=low) + 512
         return list(read_words(self._memory, low, min(high - low, _MAX_STACK)))
 
+    def _fatal(self, fault: Fault, first: FatalError, registers: Mapping[str, int],
+               native: Sequence[tuple[int, int]]) -> Fault:
+        """Explain a fatal error: of several, the outermost, which caused the others while it was reported."""
+        if not first.function and not first.message:
+            return replace(fault, kind="fatal-python-error", text=because("python-ended", message=None))
+        text, evidence = first.message, first.evidence
+        why = None if first.evidence == DERIVED else because("message-nearest-on-stack")
+        if text is not None and first.is_format:
+            text = printed(self._used_stack(registers, native), text)
+            if text is None:
+                text, evidence, why = without_conversions(first.message or ""), INFERRED, because("values-not-found")
+        message = "Fatal Python error: " + ": ".join(part for part in (first.function, text) if part)
+        return replace(fault, kind="fatal-python-error", text=because("python-ended", message=message),
+                       message=message, evidence=evidence, why=why)
+
+    def _used_stack(self, registers: Mapping[str, int], native: Sequence[tuple[int, int]]) -> bytes:
+        """The stack up to the outermost frame that is searched, and what calls that have returned left below it."""
+        sp = registers[self._code.cpu.STACK_POINTER]
+        region = self._pointers.space.find(sp)
+        low = max(sp - _MAX_STACK, region.start if region is not None else sp) & -PAGE
+        high = max((frame_sp for _, frame_sp in native[:_MAX_STACK_FRAMES]), default=sp) + 512
+        return b"".join(read_available(self._memory, at, PAGE) for at in range(low, min(high, sp + _MAX_STACK), PAGE))
+
     def _is_constant(self, address: int) -> bool:
         if self._code.module(address) is None:
             return False
         region = self._pointers.space.find(address)
         return region is None or region.allows("w") is not True
 
-
-def _fatal(fault: Fault, errors: Sequence[FatalError]) -> Fault:
-    """Explain a fatal error: of several, the outermost, which caused the others while it was reported."""
-    first = errors[-1]
-    if not first.function and not first.message:
-        return replace(fault, kind="fatal-python-error", text=because("python-ended", message=None))
-    message = "Fatal Python error: " + ": ".join(part for part in (first.function, first.message) if part)
-    why = None if first.evidence == DERIVED else because("message-nearest-on-stack")
-    return replace(fault, kind="fatal-python-error", text=because("python-ended", message=message), message=message,
-                   evidence=first.evidence, why=why)

@@ -39,6 +39,12 @@ _MAX_CALL = 64
 _MAX_FRAMES, _MAX_VARIABLES, _MAX_ITEMS, _MAX_FOUND = 4, 50, 256, 5
 
 
+def _needs_gil(function: str, died: bool) -> bool:
+    # before it returns, the latter has released the GIL itself
+    return (_NEEDS_GIL.match(function) is not None and not _NEEDS_NONE.match(function)
+            or died and function == "PyGILState_Release")
+
+
 @record
 class ApiCall:
     """A call of an interpreter's function by code outside of it, in `module`."""
@@ -94,7 +100,7 @@ class GilRules:
         if not died and seen.call is not None and seen.call.blocked:
             return
         call = self.api_call(native)
-        if call is None or not _NEEDS_GIL.match(call.function) or _NEEDS_NONE.match(call.function):
+        if call is None or not _needs_gil(call.function, died):
             return
         where = {"function": call.function, "module": call.module}
         python = call.python

@@ -6,6 +6,7 @@ The thread is the one that was stopped by a signal that ends programs. If a hand
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -59,6 +60,8 @@ _MAY_BE_RACES = frozenset((
     "pure-virtual-call"))
 #: How many missing files are named.
 _MAX_NAMED = 8
+#: Functions of Python's headers that are compiled into extensions.
+_OF_PYTHON_HEADERS = re.compile(r"/include/python3?[.\d]*[a-z]*/(?:cpython/|internal/)?\w+\.h$")
 #: The depth from which a stack is searched for recursion, also if it did not overflow.
 _DEEP = 500
 
@@ -248,7 +251,7 @@ class CrashReader:
                 return index
             # templates of libraries do not count as the program's own code
             own = not (self._sites.in_runtime(frame.pc) or self._side.interpreter_code[frame.pc]
-                       or is_library_function(frame.function or ""))
+                       or is_library_function(frame.function or "") or _OF_PYTHON_HEADERS.search(frame.file or ""))
             if own and self._code.module(frame.pc) is not None:
                 return index
         return None

@@ -206,11 +206,12 @@ WORDINGS: Mapping[str, str | Callable[..., str]] = {
                        "constructed or destroyed, so it has the virtual functions of {type} only",
     "python-ended": lambda message: f"Python ended the program: {message or 'a fatal error'}",
     "panic-on-stack": "the panic's message and location were found on the stack",
+    "values-not-found": "the message is the one in the code; the values in it were not found",
     "message-nearest-on-stack": "the messages are those nearest to the call of abort() on the stack",
     "api-without-interpreter": _CALL + "though Python is finalised, or not initialised",
     "api-during-finalisation": _CALL + "while thread {finalizer} finalises Python",
-    "api-without-thread-state": _CALL + "but has no thread state: it was not created by Python and has not called "
-                                "PyGILState_Ensure()",
+    "api-without-thread-state": _CALL + "but has no thread state: it has not called PyGILState_Ensure(), or has "
+                                "released what that gave it",
     "api-not-attached": _CALL + "but its thread state is {state}: it must be attached to use objects",
     "api-without-gil": _without_gil,
     "blocked-with-gil": _blocked_with_gil,

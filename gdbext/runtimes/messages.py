@@ -43,6 +43,10 @@ _FATAL_ERRORS = {"_Py_FatalErrorFunc": (0, 1), "_Py_FatalErrorFormat": (0, 1), "
 _STATES = frozenset(("initialized", "core initialized", "preinitialized", "preinitializing", "unknown"))
 _FUNCTION = re.compile(r"_*[A-Za-z]\w{2,}", re.ASCII)
 _MIN_MESSAGE = 8
+#: A conversion of a ``printf`` format, and what its last letter makes.
+_CONVERSION = re.compile(r"%([-+ #0]*[\d*]*(?:\.[\d*]+)?(?:hh|h|ll|l|z|t|j)?[diouxXpsc%])")
+_CONVERTED = {"p": rb"(?:0x[0-9a-f]+|\(nil\))", "d": rb"-?\d+", "i": rb"-?\d+", "u": rb"\d+", "x": rb"[0-9a-f]+",
+              "X": rb"[0-9A-F]+", "o": rb"[0-7]+", "c": rb"[ -~]", "%": b"%"}
 #: A call's arguments are loaded at most this many bytes before it.
 _NEAR_CALL = 64
 #: The largest number of words between the call of ``abort()`` and the registers saved by a fatal error's functions.
@@ -143,6 +147,27 @@ def fatal_errors(cpu: Architecture, memory: Memory, python: Module, libc: Module
             found.append(error)
             start = index + 1
     return found
+
+
+def printed(data: bytes, form: str) -> str | None:
+    """Find the text that a ``printf`` format has become, such as in the buffers on a stack; None if it is not there.
+
+    :param data: memory that may contain the text.
+    """
+    pieces = _CONVERSION.split(form)
+    # else anything would match, or the end of the text would not be known
+    if len("".join(pieces[::2])) < _MIN_MESSAGE or len(pieces) > 1 and not pieces[-1]:
+        return None
+    pattern = b"".join(re.escape(piece.encode()) if index % 2 == 0 else _CONVERTED.get(piece[-1:], b"[ -~]{0,300}?")
+                       for index, piece in enumerate(pieces))
+    found = re.search(pattern, data)
+    return found[0].decode() if found is not None else None
+
+
+def without_conversions(form: str) -> str:
+    """A ``printf`` format with an ellipsis for each value that is not known."""
+    return "".join(piece if index % 2 == 0 else "%" if piece == "%" else "..."
+                   for index, piece in enumerate(_CONVERSION.split(form)))
 
 
 def _fatal_error(ending: str, arguments: Mapping[int, str], saved: Sequence[str]) -> FatalError:
