@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import operator
 import struct
+from collections import deque
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
@@ -21,6 +22,8 @@ from gdbext.model import Columns, PyFrame
 from gdbext.record import record
 from gdbext.remembered import remembered
 
+#: How deep a stack is followed to find its outermost frames.
+_MAX_DEPTH = 1 << 19
 #: Largest number of frames of one thread; Python's own recursion limit is usually 1,000.
 MAX_FRAMES = 20_000
 #: The smallest owner of frames of the interpreter itself (FRAME_OWNED_BY_CSTACK, FRAME_OWNED_BY_INTERPRETER;
@@ -136,6 +139,21 @@ class FrameReader:
         """
         places = self._walk(self._newest(tstate), limit=limit)[0]
         return [RawFrame(at, *place) for at, place in places.items() if place is not None]
+
+    def outermost(self, tstate: int, count: int) -> list[PyFrame]:
+        """The outermost Python frames of a thread (``PyThreadState *``), innermost of them first, however deep it is.
+
+        :raises MemoryUnreadable: the thread state, or a frame, is not mapped, or not in the core.
+        """
+        last: deque[int] = deque(maxlen=2 * count)  # some frames are those of native calls
+        at, unpack, pick = self._newest(tstate), self._memory.unpack, self._pick
+        for _ in range(_MAX_DEPTH):
+            if not at:
+                return self._walk(last[0])[1][-count:] if last else []
+            last.append(at)
+            values = unpack(self._format, at + self._start)
+            at = (values if pick is None else pick(values))[1]
+        return []
 
     @if_unreadable(None)
     def generator(self, address: int) -> RawFrame | None:

@@ -72,13 +72,14 @@ class SeenFault:
     """A fault with the chain of pointers that led to it, innermost first.
 
     `objects` are addresses that the instruction used. `code_at` is the program counter, or that of the call if the
-    program called an address without code.
+    program called an address without code. `blamed`: the program counter of the frame that logged a fatal message.
     """
 
     fault: Fault
     chain: tuple[Link, ...] = ()
     objects: tuple[int, ...] = ()
     code_at: int = 0
+    blamed: int | None = None
 
 
 class FaultReader:
@@ -90,7 +91,8 @@ class FaultReader:
         self._code = code
         self._cpu = code.cpu
         self._pointers = pointers
-        self._origins = OriginReader(target, code, pointers)
+        #: Follows values to their origins.
+        self.origins = OriginReader(target, code, pointers)
 
     def read(self, site: FaultSite) -> SeenFault:
         """Explain a fault."""
@@ -165,7 +167,7 @@ class FaultReader:
         return function_at(self._target, self._code, site.registers[self._cpu.PROGRAM_COUNTER])
 
     def _chain(self, code: FunctionCode, site: FaultSite, register: str) -> list[Link]:
-        return self._origins.chain_with_callers(code, site.registers, register, site.thread, site.frames, site.offset)
+        return self.origins.chain_with_callers(code, site.registers, register, site.thread, site.frames, site.offset)
 
     def _operands(self, code: FunctionCode, site: FaultSite,
                   access: Access | None) -> tuple[tuple[Operand, ...], tuple[Link, ...]]:
@@ -366,7 +368,7 @@ class FaultReader:
             "called-bad-address" if pointer.kind in BAD else "ran-data", address=pc, what=pointer.what)
         known = replace(known, kind=kind, text=text, address=pc, access="execute")
         after = self._code.return_address(registers[self._cpu.STACK_POINTER])
-        code = self._origins.code_at_call(after) if after is not None else None
+        code = self.origins.code_at_call(after) if after is not None else None
         if code is None:
             return SeenFault(known)
         accesses = {access.kind: access for access in code.here.accesses()}
@@ -446,7 +448,7 @@ class FaultReader:
         name, bits = (instruction.part(part) if part is not None else None) or ("", 0)
         if name not in registers:
             return None, 0, ()
-        links = tuple(self._origins.chain(code, registers, name))
+        links = tuple(self.origins.chain(code, registers, name))
         value = registers[name] & (1 << bits) - 1
         return Operand(f"%{part}", value, None, tuple(link.origin for link in links)), bits, links
 

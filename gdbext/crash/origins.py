@@ -118,6 +118,42 @@ class OriginReader:
             links += [replace(link, origin=because("in-caller", function=name, origin=link.origin)) for link in more]
         return links
 
+    def argument(self, thread: ThreadRef, frames: Sequence[tuple[int, int]], depth: int, offset: int) -> int | None:
+        """The first argument of the call that a frame is in; None if it is not known.
+
+        :param frames: (program counter, stack pointer) of the thread's frames, innermost first.
+        :param depth: the index of the frame.
+        :param offset: the number of the debugger's frames before them.
+        """
+        after, sp = frames[depth]
+        registers = self._target.frame_registers(thread, depth + offset)
+        if (registers.get(self._cpu.PROGRAM_COUNTER), registers.get(self._cpu.STACK_POINTER)) != (after, sp):
+            return None
+        call = self.code_at_call(after)
+        return self._assigned(call, registers, self._cpu.ARGUMENTS[0]) if call is not None else None
+
+    @if_unreadable(None)
+    def _assigned(self, call: FunctionCode, registers: Mapping[str, int], name: str) -> int | None:
+        """The value of a register at a call, from the instruction that set it and registers that calls preserve."""
+        for index in range(call.at - 1, -1, -1):
+            instruction = call.instructions[index]
+            if name not in instruction.written:
+                continue
+            made = next((each for each in instruction.assignments() or () if each.target == name), None)
+            later = {register for each in call.instructions[index:call.at] for register in each.written} - {name}
+            known = {register: value for register, value in registers.items() if register not in later}
+            if made is None or instruction.kind == "call":
+                return None
+            if isinstance(made.source, str):
+                return known[made.source] + made.offset if made.source in known else None
+            if not isinstance(made.source, MemoryOperand):
+                return made.source
+            address = made.source.address(known, instruction.next_address)
+            if address is None or made.is_address:
+                return address
+            return int.from_bytes(self._target.memory.read(address, 8), "little")
+        return None
+
     def _name(self, address: int) -> Reason:
         return function_name(self._code.symbol(address).function, self._code.module(address))
 

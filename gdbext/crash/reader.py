@@ -7,13 +7,14 @@ The thread is the one that was stopped by a signal that ends programs. If a hand
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from gdbext.cpython.values import Limits
 from gdbext.crash.abort import AbortReader
 from gdbext.crash.fault import FaultReader, FaultSite, SeenFault
 from gdbext.crash.gil_rules import GilRules
+from gdbext.crash.loggers import Logged, LoggerReader
 from gdbext.crash.pointers import Pointers
 from gdbext.crash.suspects import SuspectFinder, is_library_function
 from gdbext.elf.notes import build_id_at
@@ -31,15 +32,15 @@ from gdbext.model import (
     Local,
     MixedStack,
     NativeFrame,
-    Part,
     PyFrame,
     Recursion,
     Report,
     Suspect,
 )
 from gdbext.model.reasons import Reason, because
+from gdbext.record import record
 from gdbext.stacks.mixed import MixedStacks
-from gdbext.stacks.recursion import find_rounds
+from gdbext.stacks.recursion import DEEP, fold, place_of
 from gdbext.threads.code import MAX_NATIVE_FRAMES, Code
 from gdbext.threads.interrupted import handled_signals, handlers, is_sending, was_sending
 from gdbext.threads.python_side import PythonSide
@@ -62,8 +63,17 @@ _MAY_BE_RACES = frozenset((
 _MAX_NAMED = 8
 #: Functions of Python's headers that are compiled into extensions.
 _OF_PYTHON_HEADERS = re.compile(r"/include/python3?[.\d]*[a-z]*/(?:cpython/|internal/)?\w+\.h$")
-#: The depth from which a stack is searched for recursion, also if it did not overflow.
-_DEEP = 500
+#: How many outermost frames of a deep stack are read, and how many frames that have begun a recursion are shown.
+_MAX_OUTERMOST, _MAX_BEGUN = 30, 6
+
+
+@record
+class _Begun:
+    """The depth of a stack in native frames, how many are outside of its recursion, and the innermost frames there."""
+
+    depth: int
+    outside: int | None
+    frames: tuple[Frame, ...] = ()
 
 
 class CrashReader:
@@ -97,10 +107,15 @@ class CrashReader:
         native = seen.native(self._code)
         offset = len(self._threads[site.thread.number].whole(self._code)) - len(native)
         site = replace(site, frames=native, offset=max(offset, 0))
-        fault = FaultReader(self._target, self._code, self._pointers).read(site)
+        faults = FaultReader(self._target, self._code, self._pointers)
+        fault = faults.read(site)
         aftermath = self._aftermath(site, self._threads[site.thread.number], fault.fault)
         if site.info.number == SIGABRT and fault.fault.kind == "abort":
             fault = self._aborts.explain(fault.fault, native, site.registers)
+            if fault.fault.kind == "abort":
+                fault = self._logged(fault, LoggerReader(
+                    self._memory, self._code, self._sites, self._pointers, faults.origins).find(
+                        site.thread, native, site.offset), native)
         stack = self._stack(seen, native, limits, offset)
         running = tuple(self._running_handlers(native, stack))
         recursion, stack = self._recursion(fault.fault, seen, native, stack)
@@ -114,7 +129,7 @@ class CrashReader:
             suspects = finder.find(seen, native, site.registers, fault.objects, self._threads, report)
         # the first frame of a call to a bad address is not a function
         own = stack.frames[:running[0].frame + 1] if running else stack.frames
-        guilty = self._guilty(own, 1 if fault.fault.access == "execute" else 0)
+        guilty = self._guilty(own, 1 if fault.fault.access == "execute" else 0, fault.blamed)
         return Crash(seen.number, fault.fault, stack, guilty, recursion,
                      tuple(self._broken_rules(seen, native, fault, report)), suspects,
                      tuple(self._missing(native, stack)), running, aftermath)
@@ -244,8 +259,23 @@ class CrashReader:
                 number = next(signals, None)
                 yield Handler(index - 1, index + 1, signal_name(number) if number is not None else None)
 
-    def _guilty(self, frames: Sequence[Frame], first: int) -> int | None:
-        """The innermost frame from `first` on that belongs neither to the interpreter nor to a run-time library."""
+    @staticmethod
+    def _logged(seen: SeenFault, logged: Logged | None, native: Sequence[tuple[int, int]]) -> SeenFault:
+        """The fault with the message of the logger that has called `abort`."""
+        if logged is None:
+            return seen
+        fault = replace(seen.fault, kind="fatal-message", text=because("fatal-message", message=logged.message),
+                        message=logged.message, evidence=DERIVED, why=because("stream-of-logger"))
+        return replace(seen, fault=fault, blamed=native[logged.frame][0])
+
+    def _guilty(self, frames: Sequence[Frame], first: int, blamed: int | None) -> int | None:
+        """The innermost frame from `first` on that belongs neither to the interpreter nor to a run-time library.
+
+        :param blamed: the program counter of the frame to begin with, if it is known.
+        """
+        if blamed is not None:
+            first = next((index for index, frame in enumerate(frames)
+                          if isinstance(frame, NativeFrame) and frame.pc == blamed), first)
         for index, frame in enumerate(frames[first:], first):
             if isinstance(frame, PyFrame):
                 return index
@@ -259,22 +289,48 @@ class CrashReader:
     def _recursion(self, fault: Fault, seen: SeenThread, native: Sequence[tuple[int, int]],
                    stack: MixedStack) -> tuple[Recursion | None, MixedStack]:
         """The recursion of a stack that repeats itself, and the stack with its rounds folded."""
-        if len(native) < _DEEP and fault.kind != "stack-overflow":
+        if len(native) < DEEP and fault.kind != "stack-overflow":
             return None, stack
-        keys = [tuple(map(_key, part.frames)) for part in stack.parts]
-        rounds = find_rounds(keys)
+        parts, rounds = fold(stack.parts)
         if rounds is None:
             return None, stack
-        parts, once = stack.parts, rounds.start + rounds.period
-        what = f"the same {rounds.period} entries" if rounds.period > 1 else "the same entry"
-        folded = Part(tuple(frame for part in parts[once:rounds.end] for frame in part.frames),
-                      f"{what} {rounds.times - 1:,} times more")
-        first, after = (sum(len(part.frames) for part in parts[:end]) for end in (rounds.start, once))
-        whole = len(native) < MAX_NATIVE_FRAMES
+        first, after, end = (sum(len(part.frames) for part in stack.parts[:at])
+                             for at in (rounds.start, rounds.start + rounds.period, rounds.end))
+        looped = tuple(range(first, after))
         region = self._pointers.space.find(native[-1][1]) if native else None
-        used = None if whole or region is None else region.end - seen.sp
-        return (Recursion(tuple(range(first, after)), rounds.times, len(native), whole, used),
-                replace(stack, parts=(*parts[:once], folded, *parts[rounds.end:])))
+        used = None if region is None else region.end - seen.sp
+        if len(native) < MAX_NATIVE_FRAMES and stack.unmerged is None:
+            return (Recursion(looped, rounds.times, len(native), True, None, stack.frames[end:end + _MAX_BEGUN]),
+                    replace(stack, parts=parts))
+        begun = self._begun(seen, {place_of(stack.frames[index]) for index in looped}, rounds.period)
+        times = rounds.times
+        if begun.outside is not None and all(isinstance(stack.frames[index], NativeFrame) for index in looped):
+            times = max(times, (begun.depth - first - begun.outside) // len(looped))
+        return (Recursion(looped, times, max(begun.depth, len(native)), begun.outside is not None,
+                          used if begun.outside is None else None, begun.frames), replace(stack, parts=parts))
+
+    def _begun(self, seen: SeenThread, places: Collection[object], period: int) -> _Begun:
+        """The outer end of a stack that was not read to it.
+
+        :param places: those in the code of one round of the recursion.
+        """
+        depth, outer = self._code.outermost(seen.registers, _MAX_OUTERMOST + period)
+        own = [pc for pc, _ in outer if not self._side.interpreter_code[pc] and not self._sites.in_runtime(pc)]
+        native: list[Frame] = [self._code.frame(pc, 1) for pc in own]
+        python: list[Frame] = []
+        for each, tstate in self._side.thread(seen.number).tstates[:1]:
+            try:
+                python += each.frames.outermost(tstate.address, _MAX_OUTERMOST + period)
+            except GdbextError:
+                break
+        for frames in (python, native):
+            last = max((i for i, frame in enumerate(frames) if place_of(frame) in places), default=None)
+            if last is not None:
+                # those of the C library that have started the thread are outside too
+                outside = len(outer) - 1 - max(i for i, (pc, _) in enumerate(outer) if pc == own[last]) \
+                    if frames is native else None
+                return _Begun(depth, outside, tuple(frames[last + 1:last + 1 + _MAX_BEGUN]))
+        return _Begun(depth, None)
 
     # -- rules ---------------------------------------------------------------------------------------------------
 
@@ -337,8 +393,3 @@ class CrashReader:
         if others:
             yield because("files-missing", files=tuple(others[:_MAX_NAMED]), more=max(len(others) - _MAX_NAMED, 0))
 
-
-def _key(frame: Frame) -> tuple[object, ...]:
-    if isinstance(frame, NativeFrame):
-        return (frame.pc,)
-    return (frame.qualified_name, frame.file, frame.line)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import field
 
 from gdbext.model.evidence import RECORDED, Evidence
-from gdbext.model.frames import MixedStack
+from gdbext.model.frames import Frame, MixedStack
 from gdbext.model.reasons import Reason
 from gdbext.record import record
 
@@ -69,7 +69,8 @@ class Handler:
 class Recursion:
     """Calls that repeat: `round` are the frames of one round, by their index in the stack, `rounds` how often they do.
 
-    `frames` counts the native ones that were read; of a deeper stack `used` bytes say how deep it may be.
+    `frames` counts the native ones; of a stack that was not read to its end (not `whole`) `used` bytes say how deep it
+    may be. `begun_in` are the innermost frames outside of the recursion, those that have begun it, if they are known.
     """
 
     round: tuple[int, ...]
@@ -77,6 +78,7 @@ class Recursion:
     frames: int
     whole: bool
     used: int | None = None
+    begun_in: tuple[Frame, ...] = ()
 
 
 @record

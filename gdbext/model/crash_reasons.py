@@ -29,7 +29,8 @@ CrashCode = Literal[
     "only-null-is-so-low", "just-below-stack", "faults-again", "handler-ended",
     "file-is-longer",
     # what the program said when it aborted
-    "called-abort", "c-library-ended", "sanitizer-ended", "rust-panic", "terminate-called", "terminate-in-handler",
+    "called-abort", "fatal-message", "stream-of-logger",
+    "c-library-ended", "sanitizer-ended", "rust-panic", "terminate-called", "terminate-in-handler",
     "terminate-by-program", "joinable-thread", "pure-virtual", "pure-virtual-of", "python-ended",
     "panic-on-stack", "values-not-found", "message-nearest-on-stack",
     # rules of the C API

@@ -27,6 +27,8 @@ _HEADLINES = {
 #: Reasons for a suspicion that are about the fault itself.
 _STRONG = frozenset(("has-the-object", "has-object-nearby", "same-function", "same-python-object"))
 SUSPECTS = "Suspects of a data race, the likeliest first, with what each was doing:"
+#: How many frames that have begun a recursion are named.
+_MAX_BEGUN = 3
 #: How many functions of a recursion are named.
 _MAX_NAMES = 6
 
@@ -73,6 +75,10 @@ def circumstances(crash: Crash) -> Iterator[str]:
         more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
         yield (f"recursion: {least}{recursion.frames:,} native frames; {least}{recursion.rounds:,} times "
                + " <- ".join(_cut(name, 80) for name in names[:_MAX_NAMES]) + more)
+        begun = [_place(frame, frame.function if isinstance(frame, PyFrame) else frame_name(frame))
+                 for frame in recursion.begun_in[:_MAX_BEGUN]]
+        if begun:
+            yield "begun by " + ", called by ".join(begun)
         if recursion.used is not None:
             yield f"{recursion.used >> 10:,} KiB of the stack are in use"
 

@@ -183,6 +183,8 @@ WORDINGS: Mapping[str, str | Callable[..., str]] = {
     "only-null-is-so-low": "only a null pointer leads to such a low address",
     "just-below-stack": "the address is just below the stack that the thread uses",
     "faults-again": "a handler sent the signal again and returned; the instruction faults each time that it runs",
+    "fatal-message": "the program logged a fatal message and called abort(): {message}",
+    "stream-of-logger": "the message is in the stream of the object whose destructor called abort()",
     "called-abort": "the program called abort()",
     "handler-ended": lambda signal, of, function, text: (
         f"then its handler{f', {function},' if function else ''} ended the program with {signal}"

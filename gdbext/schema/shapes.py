@@ -253,8 +253,11 @@ _FAULT = shape(
     sender=or_none(_SENDER), address=ADDRESS_OR_NONE, access=TEXT_OR_NONE, size=NUMBER_OR_NONE, pc=ADDRESS,
     instruction=TEXT_OR_NONE, operands=each(_OPERAND), registers=each_member(ADDRESS), message=TEXT_OR_NONE,
     in_handler=FLAG)
+_BEGUN = Codec(lambda value: tuple([frame for frame, _ in each(Codec(_read_frame)).read(value)]),
+               lambda frames: _write_frames(MixedStack(frames)) or None)
 _RECURSION = shape(
-    Recursion, round=NUMBERS, rounds=NUMBER, frames=NUMBER, whole=FLAG, stack_used=field("used", NUMBER_OR_NONE))
+    Recursion, round=NUMBERS, rounds=NUMBER, frames=NUMBER, whole=FLAG, stack_used=field("used", NUMBER_OR_NONE),
+    begun_in=or_absent(_BEGUN, ()))
 _HANDLER = shape(Handler, frame=NUMBER, interrupted=NUMBER, signal=TEXT_OR_NONE)
 _HANDLERS = each(_HANDLER)
 _FINDING = shape(

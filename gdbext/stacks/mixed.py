@@ -15,6 +15,7 @@ from gdbext.model import Frame, Local, MixedStack, Part, PyFrame
 from gdbext.runtimes.names import public_name
 from gdbext.stacks.boundaries import Facts, is_import, present, read_imports, split
 from gdbext.stacks.merge import Item, eval_frames, merge
+from gdbext.stacks.recursion import DEEP, fold
 from gdbext.threads.code import Code
 from gdbext.threads.python_side import Python, PythonThread
 from gdbext.threads.threads import SeenThread
@@ -48,7 +49,7 @@ class MixedStacks:
         :param python: its Python frames.
         """
         mixed, _ = self._items(seen, thread, python)
-        return mixed
+        return replace(mixed, parts=_folded(mixed.parts))
 
     def parts_again(self, before: Sequence[Frame], after: Sequence[Frame]) -> tuple[Part, ...]:
         """The parts of a stack whose native frames have other names now.
@@ -57,7 +58,7 @@ class MixedStacks:
         :param after: the same frames with their new names.
         """
         _, facts = self._facts[id(before)]
-        return tuple(present(after, facts))
+        return _folded(tuple(present(after, facts)))
 
     def with_variables(self, seen: SeenThread, thread: PythonThread, python: PyStack, memory: Memory,
                        native_variables: NativeVariables, limits: Limits, shown: Collection[int] = ()) -> MixedStack:
@@ -98,6 +99,10 @@ class MixedStacks:
         if unmerged is None and not any(map(is_import, frames)):
             self._known[key] = _Known(mixed, kept, python.frames)
         return mixed, kept
+
+
+def _folded(parts: tuple[Part, ...]) -> tuple[Part, ...]:
+    return fold(parts)[0] if len(parts) >= DEEP else parts
 
 
 @if_unreadable(())

@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 
+from gdbext.model import Frame, NativeFrame, Part
+
 #: How many calls one round may have, how far from the top the repetition may begin, and how long it must be.
 _MAX_ROUND, _MAX_START, _MIN_LENGTH = 64, 64, 100
+#: The depth from which a stack is searched for a repetition.
+DEEP = 500
 #: Which part of a stack it must be at least; Python and native frames that could not be merged are half of it each.
 _LEAST_PART = 3
 
@@ -22,6 +26,25 @@ class Rounds(NamedTuple):
     def end(self) -> int:
         """Behind the last of them."""
         return self.start + self.period * self.times
+
+
+def fold(parts: Sequence[Part]) -> tuple[tuple[Part, ...], Rounds | None]:
+    """Fold the repetition of a stack into one part; without one the parts are unchanged."""
+    rounds = find_rounds([tuple(map(place_of, part.frames)) for part in parts])
+    if rounds is None:
+        return tuple(parts), None
+    once = rounds.start + rounds.period
+    what = f"the same {rounds.period} entries" if rounds.period > 1 else "the same entry"
+    folded = Part(tuple(frame for part in parts[once:rounds.end] for frame in part.frames),
+                  f"{what} {rounds.times - 1:,} times more")
+    return (*parts[:once], folded, *parts[rounds.end:]), rounds
+
+
+def place_of(frame: Frame) -> tuple[object, ...]:
+    """The place of a frame in the code: equal for the frames of a recursion."""
+    if isinstance(frame, NativeFrame):
+        return (frame.pc,)
+    return (frame.qualified_name, frame.file, frame.line)
 
 
 def find_rounds(keys: Sequence[Hashable]) -> Rounds | None:

@@ -26,6 +26,8 @@ from gdbext.threads.findings import Findings
 
 #: Most native frames of one thread.
 MAX_NATIVE_FRAMES = 20_000
+#: How deep a stack is followed to find its outermost frames.
+_MAX_DEPTH = 400_000
 #: How many innermost frames of a stack may be those of signal handlers.
 _MAX_HANDLED = 64
 #: Most bytes between the start of a file's mapping and its first section.
@@ -137,6 +139,22 @@ class Code:
     def exception_table(self, pc: int) -> ExceptionTable | None:
         """The exception table of the function of a program counter (of a caller: less one); None if it has none."""
         return self._unwinder.exception_table(pc)
+
+    def outermost(self, registers: Mapping[str, int], count: int) -> tuple[int, list[tuple[int, int]]]:
+        """The number of frames of a stack of any depth, and (program counter, stack pointer) of the outermost ones.
+
+        :param registers: of the innermost frame.
+        """
+        total, frames = 0, [(0, 0)] * MAX_NATIVE_FRAMES
+        outer: list[tuple[int, int]] = []
+        while registers and len(frames) == MAX_NATIVE_FRAMES and total < _MAX_DEPTH:
+            frames = self._unwinder.walk(registers, MAX_NATIVE_FRAMES)[0]
+            total += len(frames) - (total > 0)  # the first frame of a piece is the last one of the piece before
+            outer = [*outer, *frames[1:]][-count:]
+            registers = dict(self._unwinder.frame_registers(registers, len(frames) - 1))
+            if registers:  # of a caller: the call is before its program counter
+                registers[self.cpu.PROGRAM_COUNTER] -= 1
+        return total, outer
 
     def unwind(self, thread: ThreadRef, registers: Mapping[str, int]) -> list[tuple[int, int]]:
         """(program counter, stack pointer) of a thread's native frames, innermost first."""

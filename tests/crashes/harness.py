@@ -117,7 +117,7 @@ def core(program: Program, python: str, directory: Path) -> Iterator[Path]:
         preexec_fn=functools.partial(resource.setrlimit, resource.RLIMIT_CORE, (limit, limit)))
     if ran.returncode == 0 and ran.stdout.startswith("skip: "):
         pytest.skip(ran.stdout[6:].strip())
-    assert ran.returncode < 0, f"{program.name} did not crash: {ran.returncode}\n{ran.stdout}{ran.stderr}"
+    assert ran.returncode < 0, f"{program.name} did not crash: {ran.returncode}\n{ran.stdout}{ran.stderr[-2000:]}"
     found = sorted(directory.glob(f"{prefix}*"))
     if not found:
         pytest.skip("the kernel wrote no core: the hard limit on the size of cores may be too low")

@@ -290,7 +290,8 @@ def crashed() -> Report:
                        (Part((NativeFrame("get", "libdrv.so", 0x401000),), None, "Cython", "lib.get"),
                         Part((PyFrame("f", "f", "/app/job.py", 3),))),
                        because("eval-in-no-frame"), {0: (Local("self", "Node *", "0x0"),)})
-    crash = Crash(1, fault, stack, 0, Recursion((0, 1), 900, 2000, False, 8 << 20),
+    crash = Crash(1, fault, stack, 0, Recursion(
+        (0, 1), 900, 2000, False, 8 << 20, (PyFrame("main", "main", "/app/job.py", 9),)),
                   (Finding("without-gil", 2, text("uses Python")),
                    Finding("impossible-object", None, because("not-an-object", address=0x10, names=("row", "rows[0]"),
                                                               problem=because("bad-reference-count", count=-5)),

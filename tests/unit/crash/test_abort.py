@@ -5,9 +5,10 @@ import dataclasses
 import pytest
 
 from gdbext.crash import abort
-from gdbext.inferior.protocol import Module, Section, SignalInfo
+from gdbext.inferior.protocol import Module, Section, SignalInfo, Symbol
 from gdbext.inferior.signals import SI_TKILL, SIGABRT
 from gdbext.model import DERIVED, INFERRED, RECORDED
+from gdbext.model.frames import InlinedCall
 from gdbext.narrate.reasons import explain
 from gdbext.runtimes.libstdcxx import CxxException
 from gdbext.runtimes.messages import FatalError, RustPanic
@@ -105,11 +106,45 @@ def test_uncaught_exception(scene: Scene, monkeypatch: pytest.MonkeyPatch, name:
 
 def test_uncaught_exception_with_an_uncertain_text_is_inferred(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     aborted(scene)
-    scene.target.name(LIBC_TEXT + 0x200, "std::terminate()")
+    scene.target.name(LIBC_TEXT + 0x200, "__cxa_throw")
     monkeypatch.setattr(abort, "find_exceptions", lambda *_: [
         dataclasses.replace(THROWN, evidence=INFERRED, why="the first text in it")])
     fault = crash_of(scene.target).fault
     assert (fault.kind, fault.evidence, fault.why) == ("uncaught-exception", INFERRED, text("the first text in it"))
+
+
+def test_terminate_of_the_program_is_not_an_exception(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An exception of long ago may still be in memory."""
+    aborted(scene)
+    scene.target.name(LIBC_TEXT + 0x200, "std::terminate()")
+    monkeypatch.setattr(abort, "find_exceptions", lambda *_: [THROWN])
+    fault = crash_of(scene.target).fault
+    assert (fault.kind, fault.message) == ("terminate", None)
+    assert explain(fault.text) == "the program called std::terminate()"
+
+
+@pytest.mark.parametrize(("function", "inlined", "text"), [
+    ("std::thread::~thread()", (), "a std::thread was destroyed while it was joinable"),
+    ("upload()", ("std::thread::~thread",), "a std::thread was destroyed while it was joinable"),
+    ("std::thread::operator=(std::thread&&)", (), "a std::thread was assigned to while it was joinable"),
+    ("upload()", ("std::thread::join",), "the program called std::terminate()")])
+def test_terminate_of_a_joinable_thread(scene: Scene, function: str, inlined: tuple[str, ...], text: str) -> None:
+    aborted(scene)
+    scene.target.name(LIBC_TEXT + 0x200, "std::terminate()")
+    scene.target.name(FUNCTION - 1, function)
+    if inlined:
+        scene.target.symbols[FUNCTION - 1] = Symbol(function, inlined=tuple(InlinedCall(name) for name in inlined))
+    fault = crash_of(scene.target).fault
+    assert fault.kind == "terminate"
+    assert text in explain(fault.text)
+
+
+def test_pure_virtual_call_names_the_object(scene: Scene) -> None:
+    thread = aborted(scene)
+    scene.target.name(LIBC_TEXT + 0x200, "__cxa_pure_virtual")
+    fault = crash_of(scene.target).fault
+    assert (fault.kind, thread.ref.number) == ("pure-virtual-call", 1)
+    assert explain(fault.text).startswith("a pure virtual function was called: its object is being")
 
 
 @pytest.mark.parametrize(("name", "kind"), [("rust_panic", "rust-panic"), ("stop", "abort")])

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from gdbext.elf.except_table import LandingPad, find_landing_pad, iter_landing_pads
+from gdbext.elf.except_table import LandingPad, find_landing_pad, iter_landing_pads, may_leave
 from gdbext.errors import CorruptStructure, GdbextError, MemoryUnreadable
 from tests.support.fake_memory import FakeMemory
 
@@ -30,6 +30,14 @@ def pad(offset: int, start: int, cleans_up: bool = True) -> LandingPad:
 def test_landing_pad_of_a_call(offset: int, expected: LandingPad | None) -> None:
     """The actions are: none; a handler; and a handler with a cleanup after it."""
     assert find(offset) == expected
+
+
+@pytest.mark.parametrize(("offset", "expected"), [
+    (0x08, True), (0x10, True), (0x18, False), (0x34, True), (0x80, False)])
+def test_exceptions_may_leave_calls_that_the_table_has(offset: int, expected: bool) -> None:
+    """A call without an entry is in a part of the function that is noexcept."""
+    memory = FakeMemory({TABLE: DATA + bytes(64)})
+    assert may_leave(memory, TABLE, FUNCTION, FUNCTION + offset) == expected
 
 
 def test_landing_pads_of_a_function() -> None:

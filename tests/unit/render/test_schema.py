@@ -45,7 +45,8 @@ LATER = {("gil", "orphan"), ("threads", "unmerged"), ("threads", "parts"), ("thr
          ("stack", "locals"), ("taken_at", "qualified_name"), ("taken_at", "columns"), ("taken_at", "kind"),
          ("locks", "orphan_evidence"), ("locks", "foreign_owner"), ("locks", "of_object"),
          ("edges", "evidence"), ("edges", "why"), ("awaits", "kind"), ("awaits", "address"), ("awaits", "name"),
-         ("crash", "parts"), ("crash", "handlers"), ("crash", "aftermath"), ("greenlets", "waits"),
+         ("crash", "parts"), ("crash", "handlers"), ("crash", "aftermath"),
+         ("recursion", "begun_in"), ("greenlets", "waits"),
          *(("threads", name) for name in ("ended_by", "since", "polling", "at_work")), ("event_loops", "watched"),
          *(("ended_by", name) for name in ("seconds", "thread", "process")), ("verdict", "greenlets"),
          *(("target", name) for name in ("command_line", "host", "time", "paused", "kept", "whole"))}

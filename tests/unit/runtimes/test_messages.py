@@ -16,8 +16,10 @@ from gdbext.runtimes.messages import (
     abort_message,
     fatal_error_texts,
     fatal_errors,
+    printed,
     pybind11_error,
     rust_panic,
+    without_conversions,
 )
 from tests.support.fake_elf import fake_elf
 from tests.support.fake_memory import FakeMemory, NoiseMemory, noise
@@ -422,3 +424,22 @@ def test_messages_when_file_is_truncated_raise_nothing() -> None:
         found = fatal_errors(x86_64, torn, python.module, python.libc, words, [], in_image)
         results.add(tuple((row.function, row.message) for row in found))
     assert results == {(), ((None, None),), (("PyEval_RestoreThread", "tstate is NULL"),)}
+
+
+# -- printed formats --------------------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize(("form", "data", "text"), [
+    ("thread state %p must be current", b"\0\xffthread state 0x7f01 must be current\0",
+     "thread state 0x7f01 must be current"),
+    ("%s: bug likely caused by a refcount error", b"x\0deallocating None: bug likely caused by a refcount error\n",
+     "deallocating None: bug likely caused by a refcount error"),
+    ("tstate %p is still current", b"tstate nowhere is still current", None),
+    ("no memory left", b"..no memory left..", "no memory left"),
+    ("invalid tstate: %s", b"invalid tstate: who knows", None),
+    ("%s: %d", b"anything: 7", None)])
+def test_printed_text_of_a_format(form: str, data: bytes, text: str | None) -> None:
+    assert printed(data, form) == text
+
+
+def test_format_whose_values_are_not_known() -> None:
+    assert without_conversions("%s has %-3ld rows, 100%%") == "... has ... rows, 100%"

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from gdbext.stacks.recursion import Rounds, find_rounds
+from gdbext.model import NativeFrame, Part, PyFrame
+from gdbext.stacks.recursion import Rounds, find_rounds, fold
 
 
 def stack(text: str, rounds: str, times: int, outside: str) -> list[str]:
@@ -86,3 +87,14 @@ def test_time_is_bounded(keys: Sequence[object]) -> None:
     start = time.process_time()
     find_rounds(keys)
     assert time.process_time() - start < 2
+
+
+def test_a_folded_stack_has_all_frames() -> None:
+    """A round is shown once; frames that differ only in their names are at the same place."""
+    looped = [Part((PyFrame("walk", "walk", "/app/tree.py", 17),)), Part((NativeFrame("repr", "libpython", 0x1000),))]
+    outer = [Part((NativeFrame("main", "python", pc),)) for pc in (1, 2)]
+    parts, rounds = fold([*looped * 300, *outer])
+    assert rounds == Rounds(0, 2, 300)
+    assert [part.text for part in parts] == [None, None, "the same 2 entries 299 times more", None, None]
+    assert sum(len(part.frames) for part in parts) == 602
+    assert fold(outer) == (tuple(outer), None)
