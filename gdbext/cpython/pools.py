@@ -41,6 +41,15 @@ class Workers:
 
 
 @record
+class Awaited:
+    """Futures (``PyObject *``) without a result that a thread waits for, all of them or any: they set an event."""
+
+    event: int
+    futures: Sequence[int]
+    all: bool
+
+
+@record
 class Managed:
     """The calls of a pool of processes that have no result yet, and its number of worker processes."""
 
@@ -61,6 +70,18 @@ class PoolReader(QueueReader):
         items = [self._frames.variable(raw, "self") for raw in stack if role_of(raw.frame) == "runs-call"]
         calls = [self._call(item) for item in items if item]
         return [call for call in calls if call is not None and self.state(call.future) == "RUNNING"]
+
+    def awaited(self, stack: Sequence[RawFrame]) -> Awaited | None:
+        """What a thread waits for in `wait` or `as_completed` of `concurrent.futures`; None for another thread."""
+        raw = next((raw for raw in stack if role_of(raw.frame) == "waits-for-results"), None)
+        variables = dict(self._frames.variables(raw)) if raw is not None else {}
+        waiter, futures = variables.get("waiter"), variables.get("pending") or variables.get("not_done")
+        event = self._objects.attribute(waiter, "event") if waiter else None
+        if not waiter or not event or not futures or self._objects.type_name(futures) != "set":
+            return None
+        pending = [future for future in self._objects.set_items(futures, MAX_QUEUED)
+                   if self.state(future) in ("PENDING", "RUNNING")]
+        return Awaited(event, pending, self._objects.type_name(waiter) == "_AllCompletedWaiter")
 
     def workers(self, stack: Sequence[RawFrame]) -> Workers | None:
         """The pool of the worker that has these frames; None for another thread."""

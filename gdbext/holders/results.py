@@ -10,12 +10,12 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 
-from gdbext.cpython.pools import Call, Managed, Workers
+from gdbext.cpython.pools import Awaited, Call, Managed, Workers
 from gdbext.errors import GdbextError
 from gdbext.holders.pool_results import PoolResults
 from gdbext.holders.queued_calls import queued_behind
 from gdbext.locks.python_reader import Reader
-from gdbext.locks.seen import Orphaned, SeenLock, held_by
+from gdbext.locks.seen import Known, Orphaned, SeenLock, held_by
 from gdbext.model import DERIVED, INFERRED, RESULT_PENDING
 from gdbext.model.reasons import because, joined
 from gdbext.model.standard_library import role_of
@@ -49,9 +49,24 @@ class Results:
 
     def find(self, lock: SeenLock) -> SeenLock | None:
         """The result with the threads that may make it; None if they are not known."""
-        if lock.python is None or lock.state != RESULT_PENDING:
+        if lock.python is None:
             return None
-        future = lock.python.address
+        together = self._together.get(lock.python.address)
+        if together is not None:
+            return self._of_several(replace(lock, state=RESULT_PENDING), together)
+        return self._of_one(lock, lock.python.address) if lock.state == RESULT_PENDING else None
+
+    def _of_several(self, lock: SeenLock, awaited: Awaited) -> SeenLock:
+        """Results that are awaited together. Each thread that makes one of them is needed, or else any of these."""
+        made = [self._of_one(lock, future) for future in awaited.futures]
+        known = [one.held.holders if one is not None and isinstance(one.held, Known) else () for one in made]
+        if not awaited.all and not all(known):
+            return lock
+        first = {holder.thread: holder for holders in reversed(known) for holder in holders}
+        held = Known(tuple(first[number] for number in sorted(first))) if first else lock.held
+        return replace(lock, held=held, wait_for="all" if awaited.all else "any")
+
+    def _of_one(self, lock: SeenLock, future: int) -> SeenLock | None:
         running = self._running.get(future)
         if running is not None:
             number, call = running
@@ -86,6 +101,12 @@ class Results:
         return lock is not None and (lock.state == RESULT_PENDING or any(
             role_of(raw.frame) == "sends-items"
             for _, stack in self._context.python_locks.stacks(number) for raw in stack))
+
+    @cached_property
+    def _together(self) -> Mapping[int, Awaited]:
+        """By event (``PyObject *``): the results that a thread waits for together."""
+        found = self._context.python_locks.in_stacks(lambda reader, stack: reader.pools.awaited(stack))
+        return {awaited.event: awaited for _, _, awaited in found}
 
     @cached_property
     def _running(self) -> Mapping[int, tuple[int, Call]]:

@@ -34,6 +34,7 @@ Role = Literal[
     "thread-worker",           # of a pool
     "waits-for-calls",         # of an event loop that is to end, in threads
     "waits-for-connections",
+    "waits-for-results",       # of calls of pools
     "waits-for-consumers",     # of a queue: for room, or until all items are done
     "waits-for-futures",
     "waits-for-one-future",
@@ -58,7 +59,8 @@ _ROLES: Mapping[str, Mapping[str, Role]] = {
              "multiprocessing.resource_tracker": "takes-requests"},
     "_guarded_task_generation": {"multiprocessing.pool": "makes-calls"},
     "_feed": {"multiprocessing.queues": "sends-items"},
-    "wait": {"multiprocessing.connection": "waits-for-connections"},
+    "wait": {"concurrent.futures._base": "waits-for-results", "multiprocessing.connection": "waits-for-connections"},
+    "as_completed": {"concurrent.futures._base": "waits-for-results"},
     "_do_shutdown": {"asyncio.base_events": "waits-for-calls"},
     "put": {"asyncio.queues": "waits-for-consumers"},
     "sleep": {"asyncio.tasks": "sleeps"},

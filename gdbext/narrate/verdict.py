@@ -349,13 +349,15 @@ def _most_telling(facts: Facts, deadlock: Deadlock) -> Words:
     thread, lock = min(waiting, key=lambda each: _how_telling(*each))
     place = own_place(thread)
     where: Words = (" in ", Foreign(place, 200)) if place else ()
-    return ("; ", *thread_name(facts, thread.number), " waits for ", *short_lock(facts, lock.id), *where)
+    holder = lock.holders[0].thread if lock.holders else None
+    held: Words = (", held by ", *thread_name(facts, holder)) if holder is not None else ()
+    return ("; ", *thread_name(facts, thread.number), " waits for ", *short_lock(facts, lock.id), *where, *held)
 
 
 def _how_telling(thread: Thread, lock: Lock) -> tuple[bool, bool, bool, bool, int]:
     """Orders waits: the most telling one is the least."""
     work = thread.at_work
-    return bool(lock.holders), lock.is_outside, work is None, work is not None and work.is_module, thread.number
+    return lock.is_outside, bool(lock.holders), work is None, work is not None and work.is_module, thread.number
 
 
 def _waiting_tasks(report: Report, deadlock: Deadlock) -> list[int]:

@@ -61,9 +61,6 @@ def find_standstill(threads: Sequence[Thread], locks: Iterable[Lock], first: int
     :return: None as well where a thread runs or waits for something else, or another process may step in.
     """
     by_id = {lock.id: lock for lock in locks}
-    # who makes a result is no cause of its own
-    wanted = {thread.waits.lock for thread in threads if thread.waits is not None
-              and thread.waits.lock in by_id and by_id[thread.waits.lock].state not in RESULT_STATES}
     edges = []
     for thread in threads:
         lock = by_id.get(thread.waits.lock) if thread.waits is not None else None
@@ -71,9 +68,7 @@ def find_standstill(threads: Sequence[Thread], locks: Iterable[Lock], first: int
             return None
         kind = kind_of(lock.kind)
         if kind.behaviour == "outside":
-            # a thread that has a lock which others want is a cause of its own
-            is_closed = thread.number in closed or only_this_process_ends(lock)
-            if not is_closed or any(hold.lock in wanted for hold in thread.holds):
+            if thread.number not in closed and not only_this_process_ends(lock):
                 return None
             edges.append(Edge(thread.number, lock.id, None, INFERRED))
             continue

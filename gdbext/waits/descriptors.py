@@ -141,21 +141,23 @@ class Descriptors:
     def _watched(self, proc: Proc, watched: Sequence[tuple[int, int | None]]) -> Reason | None:
         if not watched:
             return because("watches-nothing")
-        found, all_here = [], len(watched) <= MANY + 1
-        ends: list[Reason | None] = []
+        found, others = [], []
         for fd, inode in watched[:MANY + 1]:
             # a file is watched until its last descriptor is closed; its number may then be reused
             now = _INODE.search(proc.descriptors.link(fd) or "")
             gone = now is not None and inode is not None and int(now[1]) != inode
             found.append(because("former-descriptor", fd=fd) if gone else because("descriptor", name=self.name(fd)))
             end = None if gone else self.end(fd)
-            all_here = all_here and end is not None and end.code == "other-end-here"
-            ends += [end, None if gone else self.unanswered(fd)]
-        watches = because("watches", watched=tuple(found), count=len(watched), only_here=int(all_here))
-        if len(watched) > 1 or all_here:
+            if end is None or end.code != "other-end-here":
+                others.append((fd, end))
+        listed = len(watched) <= MANY + 1
+        watches = because("watches", watched=tuple(found), count=len(watched), only_here=int(listed and not others))
+        if len(others) != 1 or not listed:
             return watches
-        # the wait is one for this descriptor
-        return joined([watches, *(end for end in ends if end is not None and end.code in _ONE_END)])
+        # besides what wakes an event loop, the wait is one for this descriptor
+        (fd, end), = others
+        parts = (end, self.unanswered(fd))
+        return joined([watches, *(part for part in parts if part is not None and part.code in _ONE_END)])
 
 
 def only_here(end: Reason | None) -> bool:

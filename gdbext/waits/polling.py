@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gdbext.cpython.loops import find_condition, is_repeated
+from gdbext.cpython.loops import find_condition
 from gdbext.locks.seen import SeenLock, SeenWait
 from gdbext.model import Polling
 from gdbext.model.frames import library_of
@@ -52,13 +52,14 @@ def asks_again(seen: SeenThread, lock: SeenLock, context: Context) -> bool:
 
     :param lock: the descriptors that the thread waits for.
     """
-    if not any(why.code == UNANSWERED for why in parts(lock.why)):
+    # an event loop watches what wakes it, too, and its timeout is that of its next timer
+    if not any(why.code == UNANSWERED for why in parts(lock.why)) or any(
+            why.code == "watches" and ("count", 1) not in why.arguments for why in parts(lock.why)):
         return False
     for reader, stack in context.python_locks.stacks(seen.number):
         for raw in stack[:_MOST_FRAMES]:
             if library_of(raw.frame) is None:
                 return False
-            code = reader.functions.bytecode(raw.code)
-            if code is not None and is_repeated(code, raw.offset):
+            if reader.functions.repeats(raw.code, raw.offset):
                 return True
     return False

@@ -68,6 +68,14 @@ def run_frame(python: FakePython, item: int, previous: int = 0, file: str = FILE
     return python.fill(python.frame(python.code("run", 60, variables=["self"], file=file), previous), [item])
 
 
+def waiting_frame(python: FakePython, event: int, futures: Sequence[int], function: str = "wait",
+                  waiter: str = "_AllCompletedWaiter") -> int:
+    """The frame of a thread that waits for several futures, which will set an event."""
+    name = "not_done" if function == "wait" else "pending"
+    code = python.code(function, 300, variables=[name, "waiter"], file=FILE.replace("thread.py", "_base.py"))
+    return python.fill(python.frame(code), [python.set_object(*futures), python.instance(waiter, event=event)])
+
+
 def manager_frame(python: FakePython, processes: int, pending: Sequence[int]) -> int:
     """The frames of the thread that manages the worker processes of a pool, and waits for their results."""
     items = [(python.integer(number), each) for number, each in enumerate(pending)]

@@ -5,7 +5,7 @@ import pytest
 from gdbext.cpython.frames import FrameReader, RawFrame
 from gdbext.cpython.locks import LockReader
 from gdbext.cpython.objects import Objects
-from gdbext.cpython.pools import Call, Managed, PoolReader
+from gdbext.cpython.pools import Awaited, Call, Managed, PoolReader
 from gdbext.cpython.queues import MAX_QUEUED
 from gdbext.errors import CorruptStructure
 from tests.support import thread_pools, versions
@@ -92,6 +92,19 @@ def test_call_that_a_frame_runs(python: FakePython) -> None:
     assert reader.running(done) == []
     other = frames_of(python, thread_pools.run_frame(python, item, file="/app/concurrent.py"))
     assert reader.running(other) == []
+
+
+@pytest.mark.parametrize(("function", "waiter", "every"), [
+    ("wait", "_AllCompletedWaiter", True), ("wait", "_FirstCompletedWaiter", False),
+    ("as_completed", "_AsCompletedWaiter", False)])
+def test_futures_that_are_awaited_together(python: FakePython, function: str, waiter: str, every: bool) -> None:
+    pending, made = thread_pools.future(python, "RUNNING"), thread_pools.future(python, "FINISHED")
+    event = python.instance("Event")
+    frames = frames_of(python, thread_pools.waiting_frame(python, event, [pending, made], function, waiter))
+    assert reader_of(python).awaited(frames) == Awaited(event, [pending], every)
+    # before it waits, and in another function
+    assert reader_of(python).awaited(frames_of(python, thread_pools.waiting_frame(python, 0, [pending]))) is None
+    assert reader_of(python).awaited(frames_of(python, thread_pools.run_frame(python, 0))) is None
 
 
 @pytest.mark.parametrize(("most", "complete"), [(1, True), (2, False)])

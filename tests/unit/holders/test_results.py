@@ -41,6 +41,16 @@ class Pool:
     def main(self, waits_for: int, timeout: int = 0) -> None:
         self._goes_on(self.program.target.thread(), 0, waits_for, timeout)
 
+    def waits_for_event(self, frame: int, event: int, condition: int) -> None:
+        """Let a further thread wait for an event in a function that has this frame."""
+        python, waiter = self.python, self.python.lock()
+        inside = python.fill(python.frame(python.code("wait", 600, variables=["self"], file=THREADING), frame), [event])
+        inside = python.fill(python.frame(python.code("wait", 320, variables=["self", "waiter"], file=THREADING),
+                                          inside), [condition, waiter])
+        thread = self.program.target.thread()
+        self.program.sleeps(thread, waiter)
+        python.innermost(python.thread(self.program.interpreter, thread.pthread), inside)
+
     def manages(self, processes: int, *futures: int, blocked: bool = True) -> None:
         """The thread that manages worker processes, blocked in `poll`."""
         items = [thread_pools.item(self.python, future, self.python.function("child")) for future in futures]
@@ -96,6 +106,26 @@ def test_thread_that_runs_a_call_makes_its_result(version: str) -> None:
         Holder(1, EXCLUSIVE, DERIVED, because("runs-call", function="parent")),)
     assert [hold.lock for hold in report.threads[0].holds] == [result(report, running).id]
     assert judge(report).kind == "computing"
+
+
+@pytest.mark.parametrize(("waiter", "known", "needed"), [
+    ("_AllCompletedWaiter", 2, {1, 2}), ("_AllCompletedWaiter", 1, {1}),
+    ("_FirstCompletedWaiter", 2, {1, 2}), ("_FirstCompletedWaiter", 1, set())])
+def test_results_that_are_awaited_together(version: str, waiter: str, known: int, needed: set[int]) -> None:
+    """Any of several results may come from the one of which it is not known who makes it."""
+    pool = Pool(version, 2)
+    futures = [pool.future("RUNNING") for _ in range(2)]
+    pool.submit()
+    for number in range(known):
+        pool.runs(number, futures[number])
+    python = pool.python
+    condition = python.condition(python.lock(locked=False))
+    event = python.instance("Event", _cond=condition, _flag=python.integer(0))
+    pool.waits_for_event(thread_pools.waiting_frame(python, event, futures, waiter=waiter), event, condition)
+    found, = (lock for lock in pool.program.look().locks if lock.address == event)
+    assert found.state == "result is pending"
+    assert found.wait_for == ("all" if waiter == "_AllCompletedWaiter" else "any")
+    assert {holder.thread for holder in found.holders} == needed
 
 
 def test_result_is_made_already_while_callbacks_run(version: str) -> None:

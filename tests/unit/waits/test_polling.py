@@ -8,6 +8,7 @@ import pytest
 from gdbext.arch.protocol import Syscall
 from gdbext.cpython.bytecode import Bytecode, Instruction
 from gdbext.cpython.frames import RawFrame
+from gdbext.cpython.loops import is_repeated
 from gdbext.locks.seen import SeenLock, SeenWait
 from gdbext.model import Polling, PyFrame
 from gdbext.model.reasons import because, joined
@@ -36,6 +37,11 @@ class Reader:
     def bytecode(self, code: int) -> Bytecode | None:
         """See `Functions.bytecode`."""
         return self._functions[code]
+
+    def repeats(self, code: int, offset: int) -> bool | None:
+        """See `Functions.repeats`."""
+        function = self._functions[code]
+        return is_repeated(function, offset) if function is not None else None
 
     def line(self, code: int, offset: int) -> int | None:
         """See `FrameReader.line`."""

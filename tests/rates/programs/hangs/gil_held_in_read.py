@@ -5,7 +5,6 @@ Truth: {"expect": "hang", "says": "GIL", "statuses": [1, 5], "core": true}
 
 import ctypes
 import os
-import sys
 import threading
 import time
 
