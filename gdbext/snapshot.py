@@ -54,7 +54,7 @@ from gdbext.verdict.ended_by import find_enders
 from gdbext.verdict.standstill import prove_standstill
 from gdbext.verdict.task_cycles import find_greenlet_cycles, find_task_cycles
 from gdbext.verdict.wait_for import find_deadlocks
-from gdbext.waits.at_work import find_work
+from gdbext.waits.at_work import Place, find_work
 from gdbext.waits.blocked import signal_name
 from gdbext.waits.context import Context, read_context
 from gdbext.waits.descriptors import MANY
@@ -356,6 +356,8 @@ class Snapshot:
     def _thread(self, seen: SeenThread) -> Thread:
         number, call = seen.number, seen.call
         wait, python = self._waits.get(number), self._python.thread(number)
+        place = Place() if wait is None else self._findings.guard(
+            "loops", lambda: find_work(seen, wait, self._context), Place(), doubt=False)
         lock = wait.lock if wait is not None else None
         status: ThreadStatus = "unknown"
         syscall = None
@@ -377,5 +379,4 @@ class Snapshot:
                       since=self._since.get(number) if status == "blocked" else None,
                       polling=None if wait is None else self._findings.guard(
                           "loops", lambda: find_polling(seen, wait, self._context), None, doubt=False),
-                      at_work=None if wait is None else self._findings.guard(
-                          "loops", lambda: find_work(seen, wait, self._context), None, doubt=False))
+                      at_work=place.at_work, in_loop=place.in_loop)

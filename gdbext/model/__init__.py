@@ -56,7 +56,8 @@ ProblemKind = Literal["unreadable", "not recorded", "not applicable", "ambiguous
 WORLD_TO_GO_ON = "for the world to go on"
 WORLD_TO_STOP = "for the world to stop"
 
-#: The state of a descriptor that a thread writes to.
+#: The state of a descriptor that a thread reads from, or writes to.
+TO_READ = "waiting to read"
 TO_WRITE = "waiting to write"
 #: The state of a lock whose waiters need the result of a call.
 RESULT_PENDING = "result is pending"
@@ -178,6 +179,8 @@ class Thread:
     #: the function of the program that a library has called and in which it waits, if that ends and does not only wait
     #: for more work
     at_work: PyFrame | None = None
+    #: the innermost function of the program that waits in a loop, perhaps for more work
+    in_loop: PyFrame | None = None
 
 
 @record

@@ -174,7 +174,8 @@ _THREAD_ITSELF = shape(
     python_state=or_none(one_of(model.PythonState)), status=one_of(model.ThreadStatus), syscall=TEXT_OR_NONE,
     blocked_on=REASON_OR_NONE, holds=each(_HOLD), waits=or_none(_WAIT),
     critical_sections=or_absent(each(_CRITICAL_SECTION)), ended_by=optional(each(_ENDER), ()), since=_SECONDS_OR_NONE,
-    polling=or_absent(_POLLING), at_work=or_absent(_PY_FRAME))
+    polling=or_absent(_POLLING), at_work=or_absent(_PY_FRAME),
+    in_loop=or_absent(_PY_FRAME))
 _THREAD_STACK = shape(_make_stack, **_STACK, unmerged=optional(REASON_OR_NONE))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 
-from gdbext.model import LONG, RESULT_PENDING, Lock, PyFrame, Report, Thread
+from gdbext.model import LONG, RESULT_PENDING, TO_READ, Lock, PyFrame, Report, Thread
 from gdbext.model.frames import library_of
 from gdbext.model.kinds import GIL, kind_of
 from gdbext.model.reasons import UNANSWERED, find_reasons, parts
@@ -100,6 +100,13 @@ class Scene:
             why.code == UNANSWERED for why in parts(lock.why))
         return reads_input or thread.syscall in _SERVING and not asks or takes_work(thread) or (
             thread.blocked_on is not None and thread.blocked_on.code == "waits-for-signal")
+
+    def takes_next(self, thread: Thread) -> bool:
+        """Whether a thread takes what comes next in a loop of the program: from a process that owes no answer."""
+        lock = self.locks.get(thread.waits.lock) if thread.waits is not None else None
+        return (thread.in_loop is not None and lock is not None and lock.state == TO_READ
+                and not self.waits_for_children(thread) and not _ends_here(lock)
+                and not any(why.code == UNANSWERED for why in parts(lock.why)))
 
     def waits_outside(self, thread: Thread) -> bool:
         """Whether only something outside of the process ends the wait of a thread, and no timeout does."""

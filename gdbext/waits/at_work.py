@@ -8,6 +8,7 @@ loops of a library, such as those of a pool's worker or of a server, do not coun
 from __future__ import annotations
 
 import itertools
+from typing import NamedTuple
 
 from gdbext.locks.seen import SeenWait
 from gdbext.model import LONG, PyFrame
@@ -20,20 +21,27 @@ from gdbext.waits.context import Context
 _MOST_FRAMES = 100
 
 
-def find_work(seen: SeenThread, wait: SeenWait, context: Context) -> PyFrame | None:
+class Place(NamedTuple):
+    """Where a thread waits in its program: in the middle of a function that was called, or in a loop, or neither."""
+
+    at_work: PyFrame | None = None
+    in_loop: PyFrame | None = None
+
+
+def find_work(seen: SeenThread, wait: SeenWait, context: Context) -> Place:
+    """Where a thread waits, if no timeout ends the wait."""
+    # a core does not say how long a timeout was to last
+    is_timed = wait.timed and (context.target.kind == "live" if wait.seconds is None else wait.seconds < LONG)
+    return Place() if is_timed or wait.lock is None and wait.text is None else work_of(seen, context)
+
+
+def work_of(seen: SeenThread, context: Context) -> Place:
     """The function of the program's own code that a library has called around a wait, if it is in no loop.
 
     That is the handler of a request, or the call that a pool runs; or else the outermost function.
 
-    :return: None as well if a timeout ends the wait, if there is no such function, or one of them cannot be read.
+    :return: no function as well if there is none, or one of them cannot be read.
     """
-    # a core does not say how long a timeout was to last
-    is_timed = wait.timed and (context.target.kind == "live" if wait.seconds is None else wait.seconds < LONG)
-    return None if is_timed or wait.lock is None and wait.text is None else work_of(seen, context)
-
-
-def work_of(seen: SeenThread, context: Context) -> PyFrame | None:
-    """As `find_work`, whatever the thread waits for."""
     found = None
     for reader, stack in context.python_locks.stacks(seen.number):
         # a process that multiprocessing has forked still has the stack of its parent
@@ -41,9 +49,11 @@ def work_of(seen: SeenThread, context: Context) -> PyFrame | None:
         frames = list(itertools.dropwhile(lambda raw: library_of(raw.frame) is not None, inside))
         own = [raw for raw in frames if library_of(raw.frame) is None]
         if len(own) > _MOST_FRAMES:
-            return None
-        if any(reader.functions.repeats(raw.code, raw.offset) is not False for raw in own):
-            return None
+            return Place()
+        for raw in own:
+            repeats = reader.functions.repeats(raw.code, raw.offset)
+            if repeats is not False:
+                return Place(in_loop=raw.frame if repeats else None)
         called = list(itertools.takewhile(lambda raw: library_of(raw.frame) is None, frames))
         found = called[-1].frame if called else found
-    return found
+    return Place(found)

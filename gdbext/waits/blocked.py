@@ -33,7 +33,7 @@ from gdbext.inferior.proc.descriptors import Descriptor
 from gdbext.inferior.proc.sockets import address_text
 from gdbext.inferior.protocol import Target
 from gdbext.locks.seen import SeenLock, SeenWait
-from gdbext.model import DERIVED, RECORDED, TO_WRITE
+from gdbext.model import DERIVED, RECORDED, TO_READ, TO_WRITE
 from gdbext.model.kinds import DESCRIPTOR
 from gdbext.model.reasons import Reason, ReasonCode, because, joined
 from gdbext.threads.code import Code
@@ -45,7 +45,7 @@ from gdbext.waits.file_locks import file_lock_wait
 from gdbext.waits.file_systems import CALLS, file_system_wait
 from gdbext.waits.time_left import MILLISECONDS, TIMER_ABSTIME, TIMESPECS
 
-READ, WRITE, EVENTS = "waiting to read", TO_WRITE, "waiting for events"
+READ, WRITE, EVENTS = TO_READ, TO_WRITE, "waiting for events"
 DISK = "waiting for the disk"
 
 _MAX_PATH = 256

@@ -32,7 +32,7 @@ def find_polling(seen: SeenThread, wait: SeenWait, context: Context) -> Polling 
     seconds = 0.0 if wait.seconds is None and context.target.kind == "core" else wait.seconds
     if wait.lock is not None or not wait.timed or name not in _SLEEPS or seconds is None or seconds > _SHORT:
         return None
-    work = work_of(seen, context)
+    work = work_of(seen, context).at_work
     is_called = work is not None and not work.is_module
     for reader, stack in context.python_locks.stacks(seen.number):
         for raw in stack[:_MOST_FRAMES]:

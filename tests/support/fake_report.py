@@ -114,7 +114,8 @@ def world_that_does_not_stop() -> Report:
                ended_by=(Ender("time", 0.5), Ender("thread", thread=2), Ender("process", process=886, evidence=DERIVED),
                          Ender("nobody", why=text("its thread has exited"))),
                since=0.25, polling=Polling(PyFrame("poll", "poll", "/app/job.py", 3), 0.5),
-               at_work=PyFrame("handle", "handle", "/app/job.py", 9)),
+               at_work=PyFrame("handle", "handle", "/app/job.py", 9),
+               in_loop=PyFrame("serve", "serve", "/app/job.py", 5)),
     )
     locks = (
         Lock(going_on, "stop-the-world", 0x100, WORLD_TO_GO_ON, "stopping", (Holder(1, EXCLUSIVE, RECORDED),),

@@ -61,6 +61,8 @@ def first_thread(scene: Scene) -> Verdict | None:
     first = scene.threads.get(scene.first)
     if first is None or scene.is_served(first) or scene.running or first.number in scene.offloaded:
         return None
+    if scene.takes_next(first):
+        return None
     if scene.waits_outside(first):
         return Verdict("children" if scene.waits_for_children(first) else "blocked-behind", (first.number,))
     # other threads bring the results of child processes, unless they wait for the first thread themselves

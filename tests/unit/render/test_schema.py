@@ -47,7 +47,8 @@ LATER = {("gil", "orphan"), ("threads", "unmerged"), ("threads", "parts"), ("thr
          ("edges", "evidence"), ("edges", "why"), ("awaits", "kind"), ("awaits", "address"), ("awaits", "name"),
          ("crash", "parts"), ("crash", "handlers"), ("crash", "aftermath"),
          ("recursion", "begun_in"), ("greenlets", "waits"),
-         *(("threads", name) for name in ("ended_by", "since", "polling", "at_work")), ("event_loops", "watched"),
+         *(("threads", name) for name in ("ended_by", "since", "polling", "at_work", "in_loop")),
+         ("event_loops", "watched"),
          *(("ended_by", name) for name in ("seconds", "thread", "process")), ("verdict", "greenlets"),
          *(("target", name) for name in ("command_line", "host", "time", "paused", "kept", "whole"))}
 #: Reports that together contain every possible member.

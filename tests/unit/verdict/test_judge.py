@@ -407,6 +407,15 @@ def test_library_that_waits_for_an_answer(at_work_in: PyFrame | None, kind: str)
     assert judge(report(replace(waiting, at_work=WORK), locks=(SOCKET,))).kind == "idle"
 
 
+@pytest.mark.parametrize(("waits", "kind"), [
+    (SOCKET, "idle"), (replace(SOCKET, why=because("unanswered", seconds=3)), "blocked-behind"),
+    (OF_CHILD, "children"), (replace(SOCKET, state="waiting to write"), "blocked-behind")])
+def test_process_that_takes_the_next_message_in_a_loop(waits: Lock, kind: str) -> None:
+    made = report(replace(thread(1, waits), in_loop=WORK), locks=(waits,))
+    assert judge(made).kind == kind
+    assert judge(report(thread(1, waits), locks=(waits,))).kind in ("blocked-behind", "children")
+
+
 @pytest.mark.parametrize(("seconds", "kind"), [(7200.0, "blocked-behind"), (30.0, "idle"), (None, "idle")])
 def test_timeout_of_hours_is_no_answer(seconds: float | None, kind: str) -> None:
     timed = replace(at_work(2, EMPTY, timed=True), ended_by=(Ender("time", seconds=seconds),))

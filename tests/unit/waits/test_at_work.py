@@ -11,7 +11,7 @@ from gdbext.cpython.loops import is_repeated
 from gdbext.locks.seen import SeenLock, SeenWait
 from gdbext.model import PyFrame
 from gdbext.threads.threads import SeenThread
-from gdbext.waits.at_work import find_work
+from gdbext.waits.at_work import Place, find_work
 from gdbext.waits.context import Context
 
 LIBRARY = PyFrame("get", "Queue.get", "/usr/lib/python3.11/queue.py", 171)
@@ -26,7 +26,7 @@ ONCE = replace(LOOP, successors=[(1,), ()])
 WAIT = SeenWait(lock=SeenLock("py-event", 1, "not set"))
 
 
-def found(*functions: Bytecode | None, wait: SeenWait = WAIT, kind: str = "live") -> PyFrame | None:
+def found(*functions: Bytecode | None, wait: SeenWait = WAIT, kind: str = "live") -> Place:
     """What `find_work` finds where the functions of the frames are these, innermost first."""
     frames = (LIBRARY, INNER, OUTER, SERVER, MODULE)
     stack = [RawFrame(0, i, 0, frame) for i, frame in enumerate(frames[:len(functions)])]
@@ -57,26 +57,33 @@ def found(*functions: Bytecode | None, wait: SeenWait = WAIT, kind: str = "live"
 
 
 def test_loops_of_libraries_do_not_count() -> None:
-    assert found(LOOP, ONCE, ONCE, LOOP) == OUTER
+    assert found(LOOP, ONCE, ONCE, LOOP) == Place(OUTER)
 
 
 def test_function_that_a_library_has_called() -> None:
     """As in a worker that was forked: the frames of its parent are below."""
-    assert found(ONCE, ONCE, ONCE, LOOP, ONCE) == OUTER
+    assert found(ONCE, ONCE, ONCE, LOOP, ONCE) == Place(OUTER)
 
 
 @pytest.mark.parametrize("functions", [
     (ONCE, LOOP, ONCE, ONCE), (ONCE, ONCE, LOOP, ONCE), (ONCE, None, ONCE, ONCE), (ONCE, ONCE, None, ONCE)])
 def test_loop_or_unknown_function_of_the_program(functions: tuple[Bytecode | None, ...]) -> None:
-    assert found(*functions) is None
+    assert found(*functions).at_work is None
 
 
 @pytest.mark.parametrize("wait", [replace(WAIT, timed=True), SeenWait()])
 def test_waits_that_end_or_are_not_known(wait: SeenWait) -> None:
-    assert found(ONCE, ONCE, ONCE, ONCE, wait=wait) is None
+    assert found(ONCE, ONCE, ONCE, ONCE, wait=wait) == Place()
 
 
 def test_timeout_of_hours_or_of_unknown_length_in_a_core() -> None:
     for wait, kind in ((replace(WAIT, timed=True, seconds=7200.0), "live"), (replace(WAIT, timed=True), "core")):
-        assert found(ONCE, ONCE, ONCE, ONCE, wait=wait, kind=kind) == OUTER
-    assert found(ONCE, ONCE, ONCE, ONCE, wait=replace(WAIT, timed=True, seconds=30.0), kind="core") is None
+        assert found(ONCE, ONCE, ONCE, ONCE, wait=wait, kind=kind) == Place(OUTER)
+    assert found(ONCE, ONCE, ONCE, ONCE, wait=replace(WAIT, timed=True, seconds=30.0), kind="core") == Place()
+
+
+def test_innermost_function_with_a_loop() -> None:
+    assert found(ONCE, ONCE, LOOP, ONCE) == Place(in_loop=OUTER)
+    assert found(ONCE, LOOP, LOOP, ONCE) == Place(in_loop=INNER)
+    # what an unreadable function does is not known
+    assert found(ONCE, None, LOOP, ONCE) == Place()
