@@ -19,7 +19,7 @@ from gdbext.inferior.proc.status import living_task, start_of, status_fields
 from gdbext.model import Report
 from gdbext.model.reasons import because
 from gdbext.narrate.reasons import explain
-from gdbext.narrate.verdict import sentence
+from gdbext.narrate.sentences import sentence
 from gdbext.narrate.words import plain
 from gdbext.render.escape import NOTHING, as_text, concatenated
 from gdbext.render.greenlets import greenlet_list

@@ -1,4 +1,4 @@
-"""Python values and local variables as text in the form of `repr`, decoded from memory.
+"""Python values and local variables as text in the form of `repr`: a method for each builtin type, so it is long.
 
 Builtin types, their subclasses, instances with their `__dict__` and `__slots__`, and numpy arrays. Each value ends
 after a bounded number of reads, also in damaged memory; unreadable parts are shown as such.

@@ -27,7 +27,7 @@ from gdbext.debugger.output import write, write_error
 from gdbext.debugger.settings import settings
 from gdbext.debugger.target import session
 from gdbext.errors import INTERNAL, GdbextError
-from gdbext.narrate import verdict
+from gdbext.narrate import sentences, verdict
 from gdbext.narrate.greeting import greeting
 from gdbext.narrate.names import Facts
 from gdbext.render.escape import as_text, json_line, printable
@@ -113,7 +113,7 @@ def _greet(name: str) -> None:
                 report = snapshot.with_crash(report)
         facts = Facts(report)
         tone = verdict.tone(facts.verdict)
-        words = (verdict.verdict_title(facts.verdict), ": ", *verdict.sentence(facts))
+        words = (sentences.verdict_title(facts.verdict), ": ", *sentences.sentence(facts))
         crashed = verdict_of(report).kind == "crash"
     except (GdbextError, gdb.error, *INTERNAL) as error:  # all of GDB remains useful
         tone, words = verdict.not_seen(f"{error}")

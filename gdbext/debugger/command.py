@@ -20,7 +20,7 @@ from gdbext.debugger.target import GdbTarget, session
 from gdbext.errors import GdbextError, UsageError
 from gdbext.model.reasons import because
 from gdbext.model.verdict import STATUS_OF_OUTCOME
-from gdbext.narrate.verdict import verdict_title
+from gdbext.narrate.sentences import verdict_title
 from gdbext.render.escape import Safe, as_text, concatenated, json_line, printable
 from gdbext.render.output_file import write_private
 from gdbext.render.style import Style

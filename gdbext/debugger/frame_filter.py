@@ -17,7 +17,8 @@ import gdb
 from gdbext.debugger.decorators import DapPythonFrame, NativeFrames, PythonFrame, WithPythonFrames, is_for_dap
 from gdbext.debugger.settings import Settings, settings
 from gdbext.debugger.source import source_files
-from gdbext.debugger.target import GdbTarget, is_inlined
+from gdbext.debugger.symbols import is_inlined
+from gdbext.debugger.target import GdbTarget
 from gdbext.errors import GdbextError
 from gdbext.inferior.protocol import ThreadRef
 from gdbext.model import Local, PyFrame

@@ -10,21 +10,23 @@ import os
 import re
 import socket
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import gdb
 
 from gdbext import arch
 from gdbext.debugger.before_pause import before_pause
-from gdbext.debugger.console import TARGET_FILES, decoded, output, sysroot
+from gdbext.debugger.console import TARGET_FILES, decoded, output
 from gdbext.debugger.lazy import LazySymbols
+from gdbext.debugger.memory import GdbMemory, GuardedCoreMemory, host_path
 from gdbext.debugger.settings import settings
+from gdbext.debugger.symbols import _PLAIN_NAME, demangle, demangled, is_inlined, iter_frames, source_place
 from gdbext.debugger.types import read_structs
 from gdbext.elf.core_file import CoreFile, read_core_file
 from gdbext.elf.headers import Read, machine_name, open_regular
 from gdbext.elf.mapped import MappedModule, mapped_modules
-from gdbext.errors import MemoryUnreadable, NoTarget, ThreadUnavailable
-from gdbext.inferior.address_space import AddressSpace, Region
+from gdbext.errors import NoTarget, ThreadUnavailable
+from gdbext.inferior.address_space import Region
 from gdbext.inferior.budget import Budget
 from gdbext.inferior.cache import CachedMemory
 from gdbext.inferior.modules import ModuleMap
@@ -34,10 +36,9 @@ from gdbext.inferior.protocol import Memory, Module, Origin, Section, SignalInfo
 from gdbext.inferior.signals import FAULT_SIGNALS
 from gdbext.layout.members import read_specs
 from gdbext.layout.table import Struct
-from gdbext.model import InlinedCall, ProblemKind, TargetKind
+from gdbext.model import ProblemKind, TargetKind
 from gdbext.proofs.known_code import KnownCode
 from gdbext.remembered import remembered
-from gdbext.runtimes.names import public_name, without_parameters
 
 _MASK64 = 0xFFFFFFFFFFFFFFFF
 # `info files`: "	0x00005555 - 0x00005570 is .interp in /lib/libm.so.6"; no "in" for the main executable. A core's
@@ -51,57 +52,11 @@ _CORE_FILE = re.compile(r"^Local core dump file:\s+[`'](.+)', file type ", re.MU
 _INSTRUCTION = re.compile(r"^(?:=>)?\s*(0x[0-9a-f]+)(?: <.*?>)?:\t((?:[0-9a-f]{2} ?)+?) *\t(.*)$")
 # `output/a`: "0x7f3c4c1 <lock_PyThread_acquire_lock+246>"; the offset is negative in a part placed before the entry
 _SYMBOLIC = re.compile(r"^0x[0-9a-f]+ <(.+?)(?:([-+]\d+))?>$", re.DOTALL)
-_PLAIN_NAME = re.compile(r"^[A-Za-z_][\w.$]*$", re.ASCII)
-# mangled by Rust: in its own scheme, or in C++'s with a hash at the end
-_RUST = re.compile(r"^_R|17h[0-9a-f]{16}E")
-
-
-class GdbMemory:
-    """Memory of the selected inferior."""
-
-    def __init__(self, inferior: gdb.Inferior) -> None:
-        self._read = inferior.read_memory
-
-    def read(self, address: int, size: int) -> bytes:
-        try:
-            return bytes(self._read(address, size))
-        except (gdb.error, OverflowError, ValueError, TypeError, MemoryError):
-            raise MemoryUnreadable(address, size) from None
-
-
-class GuardedCoreMemory:
-    """Memory of a core, unreadable where neither the core nor a file has data; GDB reads zeros there.
-
-    :param is_loaded: whether an address is in a file that GDB has loaded.
-    :param is_truncated: whether the core is truncated. Then writable mappings are unreadable in the missing part: the
-        file has the variables' initial values.
-    """
-
-    def __init__(self, memory: Memory, regions: Sequence[Region], is_loaded: Callable[[int], bool],
-                 is_truncated: bool) -> None:
-        self._memory = memory
-        self._is_truncated = is_truncated
-        self._space = AddressSpace(regions)
-        self._is_loaded = is_loaded
-
-    def read(self, address: int, size: int) -> bytes:
-        region = self._space.find(address)
-        if region is not None and region.kept is not None and address + size > region.kept:
-            was_written = self._is_truncated and region.allows("w")
-            if was_written or not self._has_file(region.path) and not self._is_loaded(address):
-                raise MemoryUnreadable(address, size)
-        return self._memory.read(address, size)
-
-    @remembered
-    def _has_file(self, path: str | None) -> bool:
-        return path is not None and os.path.isfile(_host_path(path))
 
 
 #: For how many frames of a stack GDB reads symbols with `set auto-solib-add off`.
 _MAX_LOADED_FRAMES = 1000
 
-#: Most functions that are inlined into each other at one address.
-_MAX_INLINED = 30
 #: The number of variables shown of a frame, and of characters of a value.
 _MAX_VARIABLES, _MAX_VALUE = 50, 200
 
@@ -196,7 +151,7 @@ class GdbTarget:
         stack_pointer = arch.of(self.architecture).STACK_POINTER
         found: list[tuple[int, int]] = []
         try:
-            for frame in _iter_frames(self._switch(thread)):
+            for frame in iter_frames(self._switch(thread)):
                 # a thread may have called null; its caller may not
                 if found and not frame.pc() or len(found) >= limit:
                     break
@@ -212,7 +167,7 @@ class GdbTarget:
     def load_stack(self, thread: ThreadRef, limit: int = _MAX_LOADED_FRAMES) -> None:
         """Have GDB read the symbols for the innermost frames; without them it guesses the frames' callers."""
         while self._lazy.unread:
-            frames = itertools.islice(_iter_frames(self._switch(thread)), limit)
+            frames = itertools.islice(iter_frames(self._switch(thread)), limit)
             try:
                 unread = next(filter(None, map(self._unread_module, frames)), None)
             except gdb.error:
@@ -233,7 +188,7 @@ class GdbTarget:
         self.load_stack(thread)
         found: dict[str, tuple[str, str, str]] = {}
         try:
-            for frame in _iter_frames(self._switch(thread)):
+            for frame in iter_frames(self._switch(thread)):
                 # inlined calls come before the frame that contains them
                 inlined = f" of {decoded(frame.name) or 'an inlined call'}" if is_inlined(frame) else ""
                 for name, kind, value in _variables(frame) if index == 0 else ():
@@ -277,7 +232,7 @@ class GdbTarget:
         return [Module(path or self._program or "", tuple(found), not path) for path, found in sections.items()]
 
     def _open_mapped(self, path: str) -> Read | None:
-        return _open_first([_host_path(path)] if self.proc is None else [self.proc.mapped_file(path), path])
+        return _open_first([host_path(path)] if self.proc is None else [self.proc.mapped_file(path), path])
 
     def has_file(self, path: str) -> bool:
         return self._open_mapped(path) is not None
@@ -319,7 +274,7 @@ class GdbTarget:
     @remembered
     def frame_symbol(self, address: int) -> Symbol:
         name, start = self._name(address)
-        return Symbol(name, *_source_place(address, start)) if start is not None else Symbol(name)
+        return Symbol(name, *source_place(address, start)) if start is not None else Symbol(name)
 
     def source_file(self, address: int) -> str | None:
         return self.frame_symbol(address).file
@@ -330,11 +285,11 @@ class GdbTarget:
         module = self._module_at(address) if self._mapped or self._lazy.unread else None
         mapped = self._mapped.get(id(module))
         if mapped is not None:
-            return _demangled(mapped.symbol(address)), None
+            return demangled(mapped.symbol(address)), None
         if module is not None and module.path in self._lazy.unread:
             is_known, name = self._lazy.name(module, address)
             if is_known:
-                return _demangled(name), None
+                return demangled(name), None
             self._lazy.load(module)
         try:
             match = _SYMBOLIC.match(output(f"output/a {address:#x}"))
@@ -343,7 +298,7 @@ class GdbTarget:
         if match is None:
             return None, address
         name, offset = match.groups()
-        return _demangled(name), address - int(offset or 0)
+        return demangled(name), address - int(offset or 0)
 
     def selected(self) -> int | None:
         return self._selected
@@ -361,7 +316,7 @@ class GdbTarget:
 
     def frame_registers(self, thread: ThreadRef, index: int) -> dict[str, int]:
         self.load_stack(thread, index + 1)
-        frames = (frame for frame in _iter_frames(self._switch(thread)) if not is_inlined(frame))
+        frames = (frame for frame in iter_frames(self._switch(thread)) if not is_inlined(frame))
         try:
             frame = next(itertools.islice(frames, index, None), None)
         except gdb.error:
@@ -430,7 +385,7 @@ class GdbTarget:
                 for match in map(_INSTRUCTION.match, text.splitlines()) if match]
 
     def demangle(self, name: str) -> str:
-        return (_demangle("c++", name) if _PLAIN_NAME.fullmatch(name) else None) or name
+        return (demangle("c++", name) if _PLAIN_NAME.fullmatch(name) else None) or name
 
     def read_host_file(self, path: str, limit: int) -> bytes | None:
         places = [path]
@@ -517,97 +472,6 @@ def _variables(frame: gdb.Frame) -> Iterator[tuple[str, str, str]]:
         block = block.superblock
 
 
-def _iter_frames(frame: gdb.Frame | None) -> Iterator[gdb.Frame]:
-    while frame is not None:
-        yield frame
-        frame = frame.older()
-
-
-def is_inlined(frame: gdb.Frame) -> bool:
-    """Whether a frame has no native code of its own: an inlined call, or a tail call."""
-    return frame.type() in (gdb.INLINE_FRAME, gdb.TAILCALL_FRAME)
-
-
-def _source_place(address: int, start: int) -> tuple[str | None, int | None, tuple[InlinedCall, ...]]:
-    """Find the file and line of a code address, and the inlined calls there, innermost first.
-
-    With inlined calls, file and line are those of the outermost call.
-
-    :param start: the address of the symbol.
-    """
-    try:
-        place = gdb.find_pc_line(address)
-        table: gdb.Symtab | None = place.symtab  # None without debug information
-        if table is None or not place.line:
-            return None, None, ()
-        functions: list[tuple[int, gdb.Symbol]] = []
-        block: gdb.Block | None = gdb.block_for_pc(address)
-        while block is not None and len(functions) < _MAX_INLINED:
-            if block.function is not None:
-                functions.append((_entry(block.function, block), block.function))
-            block = block.superblock
-        if not functions:  # assembly language
-            return _file_name(table), None, ()
-        file, line, inlined = _file_name(table), place.line, list[InlinedCall]()
-        for function in _inlined(functions, start):
-            # GDB gives an inlined function the file and line of its call
-            inlined.append(InlinedCall(_inlined_name(function), file, line or None))
-            file, line = _file_name(function.symtab), function.line
-        return file, line or None, tuple(inlined)
-    except (gdb.error, RuntimeError, OverflowError):
-        return None, None, ()
-
-
-def _entry(function: gdb.Symbol, block: gdb.Block) -> int:
-    """The address at which a function begins; its block may have a part before that."""
-    try:
-        address = function.value().address
-        return int(address) if address is not None else block.start
-    except (gdb.error, TypeError):
-        return block.start
-
-
-def _inlined(functions: Sequence[tuple[int, gdb.Symbol]], start: int) -> Sequence[gdb.Symbol]:
-    """The inlined functions at an address.
-
-    :param functions: the functions whose blocks contain the address, with the addresses where they begin, innermost
-        first.
-    :param start: the address of the symbol.
-    """
-    # the block of a function that the compiler split off, as for OpenMP, is in that of the original function
-    own = [index for index, (low, _) in enumerate(functions) if low == start] or [len(functions) - 1]
-    return [function for _, function in functions[:own[-1]]]
-
-
-def _inlined_name(function: gdb.Symbol) -> str:
-    name = decoded(functools.partial(getattr, function, "name")) or "?"
-    return public_name(without_parameters(name))
-
-
-def _file_name(table: gdb.Symtab | None) -> str | None:
-    return decoded(functools.partial(getattr, table, "filename")) if table is not None else None
-
-
-def _demangled(name: str | None) -> str | None:
-    """Return a C++ or Rust function's name as in its source, without parameters; any other name as it is."""
-    if name is None or not name.startswith(("_Z", "_R")):
-        # GDB names a C++ function that no other file sees with its parameters
-        return without_parameters(name) if name is not None else None
-    mangled = name.partition("@")[0]
-    # the file's author chooses the name: with a line feed it would be two GDB commands
-    if not _PLAIN_NAME.fullmatch(mangled):
-        return name
-    demangled = _demangle("rust" if _RUST.search(name) else "c++", mangled)
-    return without_parameters(demangled) if demangled is not None else name
-
-
-def _demangle(language: str, name: str) -> str | None:
-    try:
-        return output(f"demangle -l {language} -- {name}").strip()
-    except gdb.error:
-        return None
-
-
 def _without_forged(listed: Sequence[tuple[str, Section]]) -> list[tuple[str, Section]]:
     """Drop lines of `info files` that are part of a file's name: a name with a newline may look like other lines.
 
@@ -655,11 +519,6 @@ def _thread_name(thread: gdb.InferiorThread) -> str | None:
         return decoded(lambda: thread.name)
     except gdb.error:
         return None
-
-
-def _host_path(path: str) -> str:
-    """Return where GDB finds a file of the target: below the setting `sysroot`."""
-    return path if sysroot() == TARGET_FILES else f"{sysroot()}{path}"
 
 
 def _open_first(places: Sequence[str]) -> Read | None:

@@ -66,7 +66,7 @@ class Known:
 
 @record
 class NotRecorded:
-    """The lock does not record who holds it: the way to find that, None if there is none.
+    """The lock records no holder; `way` says how to find the holders, None if there is no way.
 
     `count` is how many threads have it for reading, or have not arrived at a barrier.
     """
@@ -90,7 +90,7 @@ class Elsewhere:
     tid: int
 
 
-#: Who holds a lock, as far as that is known.
+#: What is known about the holders of a lock.
 Held = Union[RecordedTid, RecordedDescriptor, Known, NotRecorded, Orphaned, Elsewhere]
 UNKNOWN: Final = NotRecorded()
 
@@ -125,7 +125,7 @@ def by_descriptor(number: int | None, pthread: int | None) -> Held:
 class SeenLock:
     """A lock as its memory shows it, before all its holders are found.
 
-    `held` says who holds it, as far as that is known. With `shared` other processes may hold it. `mode` is that of the
+    `held` says what is known about its holders. With `shared` other processes may hold it. `mode` is that of the
     waiting thread. A thread that `repeats` its timed waits waits forever.
 
     For a lock on a file, `descriptors` are those through which this process alone holds locks in the way.

@@ -1,4 +1,4 @@
-"""Functions of Python's standard library that say what a thread does: the one table of them, and of their modules.
+"""Functions of Python's standard library that say what a thread does, by module and name: the only table of them.
 
 loky, the pools of joblib, has copies of some.
 

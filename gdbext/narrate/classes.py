@@ -6,9 +6,10 @@ import re
 from collections.abc import Mapping, Sequence
 
 from gdbext.model import Crash, Frame, PyFrame, Thread
+from gdbext.narrate.deadlocks import deadlock_headline
 from gdbext.narrate.frames import frame_line
-from gdbext.narrate.names import Facts, thread_name
-from gdbext.narrate.verdict import deadlock_headline, sentence, short_lock, stopped_by, undecided
+from gdbext.narrate.names import Facts, short_lock, thread_name
+from gdbext.narrate.sentences import sentence, stopped_by, undecided
 from gdbext.narrate.words import Foreign, Words, listed, plain, plural, reason
 
 #: The kinds of verdicts. `UNKNOWN`: no deadlock was found, and none can be ruled out.
@@ -21,7 +22,7 @@ _RUNTIME = re.compile(C_LIBRARY.pattern + r"|libstdc\+\+|libc\+\+|libgcc_s")
 #: The headings of targets that could not be read, or only in part.
 NOT_READ, READ_IN_PART = "Not read:", "Read in part:"
 #: How many locks a headline of a process names.
-_MANY_LOCKS = 4
+MANY_LOCKS = 4
 #: The functions in which an event loop waits.
 _EVENTS = ("epoll_wait", "epoll_pwait", "epoll_pwait2", "poll", "ppoll", "select", "pselect")
 #: The functions of the MPI standard, and their profiling variants.
@@ -154,8 +155,8 @@ def process_headline(facts: Facts) -> Words:
         first, more = report.deadlocks[0], len(report.deadlocks) - 1
         names = list(dict.fromkeys(short_lock(facts, edge.lock) for edge in first.edges))
         names.sort(key=lambda name: plain(name) != "the GIL")
-        if len(names) > _MANY_LOCKS:
-            names[_MANY_LOCKS:] = [(f"{len(names) - _MANY_LOCKS:,} more locks",)]
+        if len(names) > MANY_LOCKS:
+            names[MANY_LOCKS:] = [(f"{len(names) - MANY_LOCKS:,} more locks",)]
         between: Words = (" over ", *names[0]) if len(names) == 1 else (
             " between ", *listed(names[:-1]), " and ", *names[-1])
         return ("standstill" if first.standstill else "deadlock", *between, f" ({first.evidence})",

@@ -162,3 +162,24 @@ def lock_of_id(facts: Facts, lock_id: str) -> Words:
     """The lock with an id; the id itself if the report lacks the lock."""
     lock = facts.locks.get(lock_id)
     return (Marked("lock", (Foreign(lock_id),)),) if lock is None else lock_name(facts, lock)
+
+
+#: How many locks a headline names.
+MANY_LOCKS = 4
+
+
+def kind_and_name(lock_id: str, kind: str, name: str | None, state: str | None = None,
+                  shared: bool = False) -> Words:
+    """A lock's kind and name, without its address, which differs between runs."""
+    row = kind_of(kind)
+    if row.title is not None:
+        # the main interpreter's is called *the* GIL
+        return (row.title if kind != GIL or lock_id == f"{GIL}:0" else f"{row.title} {lock_id}",)
+    return (name_of_kind(kind, state, shared), *((" ", Foreign(name)) if name else ()))
+
+
+def short_lock(facts: Facts, lock_id: str) -> Words:
+    """The kind and name of the lock with an id, which the report may lack."""
+    lock = facts.locks.get(lock_id)
+    return kind_and_name(lock_id, lock.kind, lock.name, lock.state, lock.shared) if lock is not None else kind_and_name(
+        lock_id, lock_id.partition(":")[0], None)

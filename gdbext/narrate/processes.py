@@ -8,7 +8,7 @@ from typing import NamedTuple
 from gdbext.model import RECORDED, Report, Thread
 from gdbext.model.reasons import Reason
 from gdbext.narrate.names import Facts
-from gdbext.narrate.verdict import sentence, verdict_title
+from gdbext.narrate.sentences import sentence, verdict_title
 from gdbext.narrate.words import Foreign, Words, known_by, listed, plural, reason
 
 #: How many processes one line names.

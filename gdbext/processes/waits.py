@@ -29,7 +29,7 @@ from gdbext.inferior.proc.threads import SystemCall
 from gdbext.model import DERIVED, INFERRED, RECORDED, RESULT_STATES, Lock, Report, Thread, weakest
 from gdbext.model.kinds import DESCRIPTOR, FILE_LOCK, FUTEX, SEMAPHORE, id_of_lock, kind_of
 from gdbext.model.reasons import Reason, because
-from gdbext.narrate.verdict import kind_and_name
+from gdbext.narrate.names import kind_and_name
 from gdbext.narrate.words import plain
 from gdbext.processes.graph import Node, Wait
 from gdbext.processes.semaphores import find_counting, has_own_counts

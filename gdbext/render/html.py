@@ -22,7 +22,19 @@ from typing import Any, NamedTuple
 from gdbext.errors import MissingLibrary
 from gdbext.model import Columns, Frame, Local, MixedStack, NativeFrame, Part, PyFrame, Report, TargetInfo, Thread
 from gdbext.model.frames import library_of
-from gdbext.narrate import crash, gils, graph, greenlets, locks, processes, tasks, threads, verdict
+from gdbext.narrate import (
+    crash,
+    deadlocks,
+    gils,
+    graph,
+    greenlets,
+    locks,
+    processes,
+    sentences,
+    tasks,
+    threads,
+    verdict,
+)
 from gdbext.narrate.frames import (
     explaining_frames,
     frame_name,
@@ -331,7 +343,7 @@ def _environment() -> Environment:
     made.filters.update(cut=lambda text, limit: printable(str(text), limit), number=lambda count: f"{count:,}",
                         px=lambda pixels: f"{pixels:.1f}")
     made.globals.update(crash_words=crash, gils=gils, graph=graph, greenlets=greenlets, locks=locks, tasks=tasks,
-                        threads=threads, verdict=verdict, frame_place=frame_place, heading=heading,
-                        inlined_calls=inlined_calls, lock_name=lock_name, plural=plural,
-                        reason=reason, STATES=STATES, NEWLINE=Markup("\n"))
+                        threads=threads, verdict=verdict, sentences=sentences, deadlocks=deadlocks,
+                        frame_place=frame_place, heading=heading, inlined_calls=inlined_calls, lock_name=lock_name,
+                        plural=plural, reason=reason, STATES=STATES, NEWLINE=Markup("\n"))
     return made

@@ -20,7 +20,7 @@ from gdbext.model import (
     Report,
     Thread,
 )
-from gdbext.narrate import gils, greenlets, locks, names, tasks, threads, verdict
+from gdbext.narrate import deadlocks, gils, greenlets, locks, names, sentences, tasks, threads, verdict
 from gdbext.narrate.frames import (
     MORE_FRAMES,
     explaining_frames,
@@ -202,8 +202,8 @@ class TextRenderer:
         :param stacks: as in `threads`; ``full`` means the frames that explain the verdict.
         """
         facts = self.facts
-        title = self.style.mark(verdict.verdict_title(facts.verdict), _MARKS[verdict.tone(facts.verdict)])
-        lines = [self.say(verdict.header(facts.report)), "", f"{title}: {self.say(verdict.sentence(facts))}.", ""]
+        title = self.style.mark(sentences.verdict_title(facts.verdict), _MARKS[verdict.tone(facts.verdict)])
+        lines = [self.say(verdict.header(facts.report)), "", f"{title}: {self.say(sentences.sentence(facts))}.", ""]
         lines += [line for remark in verdict.remarks(facts) for line in (self.say(remark), "")]
         for deadlock in facts.report.deadlocks:
             lines += self._deadlock(deadlock, stacks)
@@ -234,8 +234,8 @@ class TextRenderer:
     def _deadlock(self, deadlock: Deadlock, stacks: str) -> list[str]:
         facts = self.facts
         several = len(facts.report.deadlocks) > 1
-        lines = [f"{verdict.title(deadlock)}:"] if several or facts.verdict.kind == "crash" else []
-        groups = [facts.known(members) for members in verdict.alike(facts, deadlock)]
+        lines = [f"{deadlocks.title(deadlock)}:"] if several or facts.verdict.kind == "crash" else []
+        groups = [facts.known(members) for members in deadlocks.alike(facts, deadlock)]
         groups = [members for members in groups if members]
         for members in groups[:MANY]:
             lines += [*self._deadlocked(members, deadlock, stacks), ""]
@@ -253,9 +253,9 @@ class TextRenderer:
         first, each = members[0], "each " if len(members) > 1 else ""
         lines = [f"  {self.say(names.heading(members))}"]
         for hold in first.holds:
-            if hold.lock in verdict.locks_of(deadlock):
+            if hold.lock in deadlocks.locks_of(deadlock):
                 lines += self._hold(hold, each, _VERB, "    ", why=False)
-        if not verdict.is_said(self.facts, first):
+        if not sentences.is_said(self.facts, first):
             wanted = locks.waiting(self.facts, first, why=False, several=len(members) > 1)
             lines.append(f"    {each}{'needs':<{_VERB}} {self.say(wanted)}")
         return lines + self._explaining(first, stacks, " " * (5 + len(each) + _VERB))
@@ -279,7 +279,7 @@ class TextRenderer:
 
     def _introduction(self, members: Sequence[Thread], above: str = "") -> str:
         """The heading of a group and what its threads do, or `above` if the verdict's sentence says that."""
-        if len(members) == 1 and verdict.is_said(self.facts, members[0]):
+        if len(members) == 1 and sentences.is_said(self.facts, members[0]):
             return self.say(names.heading(members)) + above
         return self.say(threads.introduction(self.facts, members))
 
@@ -317,7 +317,7 @@ class TextRenderer:
         return text + self._at(frame, columns(text))
 
     def _links(self, deadlock: Deadlock) -> list[str]:
-        parts = [self.say(verdict.link_line(self.facts, deadlock, link)) for link in verdict.links(deadlock)]
+        parts = [self.say(deadlocks.link_line(self.facts, deadlock, link)) for link in deadlocks.links(deadlock)]
         title = "Cycle:" if all(edge.holder is not None for edge in deadlock.edges) else "Wait:"
         text = f"{title} {'; '.join(parts)}"
         if len(text) <= _EDGES_WIDTH:

@@ -16,7 +16,8 @@ from gdbext.model.crash import Crash, Fault, Finding, Handler, Operand, Recursio
 from gdbext.model.verdict import Verdict
 from gdbext.narrate.crash import came_from, covered
 from gdbext.narrate.names import Facts
-from gdbext.narrate.verdict import next_step, sentence, verdict_title
+from gdbext.narrate.sentences import sentence, verdict_title
+from gdbext.narrate.verdict import next_step
 from gdbext.narrate.words import plain
 from gdbext.schema.codec import (
     ADDRESS,

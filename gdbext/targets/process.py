@@ -1,4 +1,4 @@
-"""A running process as a `Target`, read by /proc alone: it is not stopped.
+"""A running process as a `Target`, read by /proc alone: long, since all that is read has to belong to one moment.
 
 /proc has all that matters of a thread that sleeps: the system call, its arguments, the stack pointer and the program
 counter. Other threads are stopped for a moment, if that is allowed. `ProcessTarget.changes` says whether what was read

@@ -1,4 +1,4 @@
-"""What explanations need of a report: who waits for whom, what goes on, and what waits outside."""
+"""What explanations need of a report: which thread waits for which, what goes on, and what waits outside."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class Scene:
         """Whether a thread waits for work: as a server does, for its standard input, or for a signal."""
         lock = self.locks.get(thread.waits.lock) if thread.waits is not None else None
         reads_input = lock is not None and kind_of(lock.kind).behaviour == "outside" and lock.address == 0
-        # to wait for the answer of one peer is no service, if a library was called to do it
+        # a wait for the answer of one peer is not a service if a library was called for it
         asks = lock is not None and thread.at_work is not None and any(
             why.code == UNANSWERED for why in parts(lock.why))
         return reads_input or thread.syscall in _SERVING and not asks or takes_work(thread) or (
@@ -179,7 +179,7 @@ def time_left(thread: Thread) -> float | None:
 
 
 def is_timed(thread: Thread) -> bool:
-    """Whether a timeout ends a thread's wait for a lock; one of an hour or more is no answer."""
+    """Whether a timeout ends a thread's wait for a lock; one of an hour or more does not count."""
     left = time_left(thread)
     return thread.waits is not None and thread.waits.timed and (left is None or left < LONG)
 

@@ -25,7 +25,8 @@ _ADDRESSES, _MAY_DIFFER = 1000, 0.005
 _IN_GDB = """
 import json, sys
 sys.path.insert(0, {home!r})
-from gdbext.debugger.target import _SYMBOLIC, _demangled, _source_place, gdb, output
+from gdbext.debugger.target import _SYMBOLIC, gdb, output
+from gdbext.debugger.symbols import demangled, source_place
 found = []
 for address in json.load(open({addresses!r})):
     try:
@@ -33,8 +34,8 @@ for address in json.load(open({addresses!r})):
     except gdb.error:
         match = None
     name, offset = match.groups() if match else (None, 0)
-    file, line, inlined = _source_place(address, address - int(offset or 0))
-    found.append([_demangled(name), file, line, [[call.function, call.file, call.line] for call in inlined]])
+    file, line, inlined = source_place(address, address - int(offset or 0))
+    found.append([demangled(name), file, line, [[call.function, call.file, call.line] for call in inlined]])
 json.dump(found, open({answer!r}, "w"))
 """
 PROGRAMS: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {

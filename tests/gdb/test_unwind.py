@@ -14,7 +14,8 @@ from tests.support import combinations, cores, gdb_session, interpreters, sample
 COMPARE = """
 import json
 from gdbext.debugger.target import session
-from gdbext.arch.x86_64.unwind import CannotUnwind, Unwinder
+from gdbext.arch.x86_64.unwind import Unwinder
+from gdbext.arch.x86_64.frame_rules import CannotUnwind
 rows = []
 with session() as target:
     unwinder = Unwinder(target.memory, target.modules())

@@ -8,7 +8,7 @@ from pathlib import Path
 import gdbext
 from gdbext.libraries import LIBRARIES
 from gdbext.model.verdict import OUTCOMES, STATUS_OF_OUTCOME
-from gdbext.narrate.verdict import TITLES
+from gdbext.narrate.sentences import TITLES
 
 DOCS = Path(gdbext.__file__).resolve().parent.parent / "docs"
 

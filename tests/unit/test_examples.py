@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from gdbext.narrate.verdict import TITLES
+from gdbext.narrate.sentences import TITLES
 from tests.support import examples
 from tests.support.examples import Example, comparable, folded, laid_out, shortened, with_blocks
 from tests.support.interpreters import CHECKOUT

@@ -64,6 +64,7 @@ ACROSS = {
     "test_guarded_stages.py": "snapshot.py and what it calls, each stage with a mistake",
     "test_layers.py": "imports of the whole package",
     "test_processor.py": "names of registers, instructions and system calls outside arch/",
+    "test_sentences.py": "sentences in render/ and commands/",
     "test_support_matrix.py": "docs/support.md",
     "test_tables_serve_decoders.py": "all decoders with all tables",
     "test_tests.py": "tests/",
@@ -72,7 +73,6 @@ ACROSS = {
     "layout/test_micro_versions.py": "tables and runtimes of neighbouring versions",
     "launcher/test_core_files.py": "snapshots/cores.py and snapshots/elf.py with the same made-up files",
     "launcher/test_surroundings.py": "finding.py, rights.py, containers.py, doctor.py and install.py on one host",
-    "narrate/test_sentences.py": "sentences in render/ and commands/",
     "render/test_html_target.py": "render/templates/target.html.j2",
     "render/test_schema.py": "docs/gdbext-1.schema.json and docs/json.md",
 }

@@ -13,7 +13,7 @@ from gdbext.launcher.snapshots import classes
 from gdbext.launcher.snapshots.snapshot import Snapshot
 from gdbext.launcher.status import FOUND, NO_ANSWER, NOTHING_FOUND, status_of
 from gdbext.model import Report
-from gdbext.narrate import names, threads, verdict
+from gdbext.narrate import deadlocks, names, sentences, threads, verdict
 from gdbext.narrate.classes import CRASH, DEADLOCK, OTHER, UNKNOWN
 from gdbext.narrate.words import plain
 from gdbext.render.dot import as_dot
@@ -84,8 +84,8 @@ def page_of(*reports: Report) -> str:
 def test_renderers_agree(name: str) -> None:
     report, kind, status, title = VERDICTS[name]
     facts = names.Facts(report)
-    sentence, index = plain(verdict.sentence(facts)), plain(verdict.headline(facts)[1])
-    assert verdict.verdict_title(facts.verdict) == title
+    sentence, index = plain(sentences.sentence(facts)), plain(verdict.headline(facts)[1])
+    assert sentences.verdict_title(facts.verdict) == title
     assert f"{title}: {sentence}.\n" in text_of(report)
     assert f"{title}{sentence}." in page_of(report)
     assert index in page_of(report, healthy())
@@ -109,9 +109,9 @@ def test_renderers_use_the_same_words_for_threads_and_locks(name: str) -> None:
     facts = names.Facts(report)
     text, made, dot = text_of(report), page_of(report), as_dot(report)
     for deadlock in report.deadlocks:
-        for link in verdict.links(deadlock):
-            assert deadlock.standstill or plain(verdict.link_line(facts, deadlock, link)) in text
-            assert plain(verdict.link_sentence(facts, deadlock, link)) in made
+        for link in deadlocks.links(deadlock):
+            assert deadlock.standstill or plain(deadlocks.link_line(facts, deadlock, link)) in text
+            assert plain(deadlocks.link_sentence(facts, deadlock, link)) in made
     for thread in report.threads:
         for words in (names.heading([thread]), threads.doing(facts, thread), *threads.holdings(facts, thread)):
             assert plain(words) in text

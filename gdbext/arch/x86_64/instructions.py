@@ -1,4 +1,4 @@
-"""x86-64 instructions from the text of a disassembler: which memory they access and which registers they change.
+"""x86-64 instructions from the text of a disassembler: their accesses and changes; long, as the tables of them are.
 
 The text is AT&T syntax as GDB's ``disassemble`` prints it, of any GDB version: older ones write ``callq`` and
 ``retq`` where newer ones write ``call`` and ``ret``. The accesses of x87 and AVX-512 instructions have no known size.

@@ -14,37 +14,17 @@ register numbers.
 from __future__ import annotations
 
 import bisect
-import re
 from collections.abc import Mapping, Sequence
 
 from gdbext.arch.protocol import ExceptionTable
+from gdbext.arch.x86_64.frame_rules import CALLEE_SAVED, RA, RSP, CannotUnwind, Cie, Description, Rule, row_at
 from gdbext.elf.dwarf_cursor import INDIRECT, OMITTED, DwarfCursor
 from gdbext.errors import CorruptStructure, GdbextError, MemoryUnreadable, if_unreadable
 from gdbext.inferior.cache import PAGE, read_u64
 from gdbext.inferior.modules import TEMPLATES
 from gdbext.inferior.protocol import Memory, Module
-from gdbext.record import record
 
-#: DWARF register numbers of x86-64.
-_RDI, _RBP, _RSP, _RA = 5, 6, 7, 16
-_CALLEE_SAVED = {3: "rbx", _RBP: "rbp", 12: "r12", 13: "r13", 14: "r14", 15: "r15"}
-#: DW_CFA instructions by their byte: the effect, and the operands: unsigned, signed, a factored offset of either kind
-#: (U, S).
-_INSTRUCTIONS = {
-    0x00: ("nop", ""), 0x05: ("offset", "uU"), 0x06: ("restore", "u"), 0x07: ("undefined", "u"), 0x08: ("same", "u"),
-    0x09: ("register", "uu"), 0x0A: ("remember", ""), 0x0B: ("restore state", ""), 0x0C: ("cfa", "uu"),
-    0x0D: ("cfa register", "u"), 0x0E: ("cfa offset", "u"), 0x11: ("offset", "uS"),
-    0x12: ("cfa", "uS"), 0x13: ("cfa offset", "S"), 0x14: ("value", "uu"), 0x15: ("value", "us"), 0x2E: ("nop", "u")}
-#: The same that have an expression: of the CFA, of the address where a register is saved, and of a register's value.
-_CFA_EXPRESSION, _EXPRESSION, _VALUE_EXPRESSION = 0x0F, 0x10, 0x16
-#: Operations of expressions: a register's value plus an offset, and the word at the address so far.
-_BREG_RBP, _DEREF = 0x70 + _RBP, 0x06
-#: The CFA in a linkage table: rsp + 8 + ((rip & 15 >= N) << 3), with the size N of the code of an entry that comes
-#: before the end of its push instruction. Source: binutils bfd/elfxx-x86.c, elf_x86_64_eh_frame_lazy_plt.
-_LINKAGE_CFA = re.compile(rb"\x77\x08\x80\x00\x3f\x1a([\x30-\x4f])\x2a\x33\x24\x22", re.DOTALL)
 _SYSCALL = b"\x0f\x05"
-_RULES = ("offset", "undefined", "same", "register", "value")
-_ADVANCES = {0x02: 1, 0x03: 2, 0x04: 4}
 #: Sizes that no real record exceeds, in bytes; a larger one means damaged data.
 _MAX_RECORD = 1 << 16
 #: A stack is at most this large; also the bound of one frame's size.
@@ -54,64 +34,6 @@ _MAX_FRAME = 1 << 26
 _RED_ZONE = 128
 #: How much of a stack is read at once.
 _STACK_PIECE = 2048
-
-
-class CannotUnwind(GdbextError):
-    """This frame needs the debugger's unwinder."""
-
-
-@record
-class Rule:
-    """How to get from a frame to its caller at one program counter.
-
-    The canonical frame address is `cfa_offset` bytes above rsp, or above rbp if `from_rbp`; the return address
-    is stored at it + `ra_offset`; the caller's rbp at it + `rbp_offset`, or unchanged if that is None. `outermost`
-    marks the frame that has no caller.
-
-    A function that aligns its stack stores the canonical frame address at rbp + `cfa_at`. Its caller's rbp is stored
-    where rbp points, and other registers at rbp + the offsets of `near_rbp`.
-
-    The return address of vfork is in the register `returns_in`, because its child uses the same stack.
-    """
-
-    from_rbp: bool
-    cfa_offset: int
-    ra_offset: int
-    rbp_offset: int | None
-    outermost: bool = False
-    saved: tuple[tuple[str, int], ...] = ()
-    lost: tuple[str, ...] = ()
-    cfa_at: int | None = None
-    near_rbp: tuple[tuple[str, int], ...] = ()
-    returns_in: str | None = None
-
-
-@record
-class _Cie:
-    """A common information entry.
-
-    `personality` is the routine that handles exceptions: (whether its address is stored there, address).
-    """
-
-    code_align: int
-    data_align: int
-    pointer_encoding: int
-    has_augmentation: bool
-    is_signal: bool
-    program: bytes
-    personality: tuple[bool, int] | None
-    table_encoding: int
-
-
-@record
-class _Description:
-    """The frame description of the code from `start` to `end`: its instructions and augmentation data."""
-
-    cie: _Cie
-    start: int
-    end: int
-    program: DwarfCursor
-    augmentation: DwarfCursor | None
 
 
 def _pointer(cursor: DwarfCursor, encoding: int) -> int | None:
@@ -138,7 +60,7 @@ class Unwinder:
                                key=lambda item: item[0])
         self._starts = [item[0] for item in self._headers]
         self._rules: dict[int, Rule | None] = {}
-        self._cies: dict[int, _Cie] = {}
+        self._cies: dict[int, Cie] = {}
         self._functions: dict[int, tuple[int, int] | None] = {}
         self._entries: dict[int, bool] = {}
 
@@ -248,7 +170,7 @@ class Unwinder:
         :param index: the number of the frame; the innermost is 0.
         :return: unknown registers are left out; empty if the frame cannot be reached.
         """
-        values = {name: registers[name] for name in ("rip", "rsp", *_CALLEE_SAVED.values()) if name in registers}
+        values = {name: registers[name] for name in ("rip", "rsp", *CALLEE_SAVED.values()) if name in registers}
         try:
             for depth in range(index):
                 rule = self.rule(values["rip"] - 1) if depth else self._first_rule(registers)
@@ -320,8 +242,8 @@ class Unwinder:
         if address not in self._entries:
             try:
                 found = self._find_fde(address)
-                state = _row(found, 0)
-                self._entries[address] = found.start == address and (state.cfa_register, state.cfa_offset) == (_RSP, 8)
+                state = row_at(found, 0)
+                self._entries[address] = found.start == address and (state.cfa_register, state.cfa_offset) == (RSP, 8)
             except (CannotUnwind, CorruptStructure, MemoryUnreadable):
                 self._entries[address] = False
         return self._entries[address]
@@ -342,7 +264,7 @@ class Unwinder:
             return None
         return ExceptionTable(table, read_u64(self._memory, personality) if is_indirect else personality, found.start)
 
-    def _find_fde(self, pc: int) -> _Description:
+    def _find_fde(self, pc: int) -> Description:
         index = bisect.bisect_right(self._starts, pc) - 1
         if index < 0 or pc >= self._headers[index][1]:
             raise CannotUnwind(f"no file with frame descriptions contains {pc:#x}")
@@ -384,9 +306,9 @@ class Unwinder:
             length = body.uleb()
             augmentation = DwarfCursor(body.data[body.at:body.at + length], body.address + body.at)
             body.take(length)
-        return _Description(cie, start, start + size, body, augmentation)
+        return Description(cie, start, start + size, body, augmentation)
 
-    def _cie(self, at: int) -> _Cie:
+    def _cie(self, at: int) -> Cie:
         known = self._cies.get(at)
         if known is not None:
             return known
@@ -402,7 +324,7 @@ class Unwinder:
         augmentation = body.take(end - body.at).decode("ascii", "replace")
         body.take(1)
         code_align, data_align = body.uleb(), body.sleb()
-        if body.uleb() != _RA:
+        if body.uleb() != RA:
             raise CannotUnwind("the return address is in an unusual register")
         encoding, is_signal = 0, False
         personality, table_encoding = None, OMITTED
@@ -424,7 +346,7 @@ class Unwinder:
             body.at = stop
         elif augmentation:
             raise CannotUnwind(f"augmentation {augmentation!r}")
-        cie = _Cie(code_align, data_align, encoding, augmentation.startswith("z"), is_signal, body.data[body.at:],
+        cie = Cie(code_align, data_align, encoding, augmentation.startswith("z"), is_signal, body.data[body.at:],
                    personality, table_encoding)
         self._cies[at] = cie
         return cie
@@ -433,126 +355,6 @@ class Unwinder:
         found = self._find_fde(pc)
         if found.cie.is_signal:
             raise CannotUnwind("a signal frame")
-        return _row(found, pc - found.start).result()
+        return row_at(found, pc - found.start).result()
 
 
-class _State:
-    """The row of the call frame table that a program has built so far."""
-
-    def __init__(self, pc: int) -> None:
-        self.pc = pc
-        self.cfa_register: int | None = None
-        self.cfa_offset = 0
-        self.cfa_at: int | None = None
-        self.rules: dict[int, tuple[str, int]] = {}
-        self.initial: dict[int, tuple[str, int]] = {}
-        self.stack: list[tuple[int | None, int, int | None, dict[int, tuple[str, int]]]] = []
-
-    def restore(self, register: int) -> None:
-        self.rules[register] = self.initial.get(register, ("same", 0))
-
-    def result(self) -> Rule:
-        ra_kind, ra_offset = self.rules.get(_RA, ("same", 0))
-        if ra_kind == "undefined":
-            return Rule(False, 8, -8, None, outermost=True)
-        if (ra_kind, ra_offset, self.cfa_register) == ("register", _RDI, _RSP) and _RBP not in self.rules:
-            return Rule(False, self.cfa_offset, 0, None, returns_in="rdi")
-        if self.cfa_register not in (_RBP, _RSP) and self.cfa_at is None or ra_kind != "offset":
-            raise CannotUnwind("the frame is found through an expression or an unusual register")
-        rbp_kind, rbp_offset = self.rules.get(_RBP, ("same", 0))
-        aligned = self.cfa_at is not None
-        if (rbp_kind, rbp_offset) != ("near rbp", 0) if aligned else rbp_kind not in ("offset", "same", "undefined"):
-            raise CannotUnwind("rbp is restored through an expression")
-        others = {name: self.rules.get(number, ("same", 0)) for number, name in _CALLEE_SAVED.items()}
-        known = ("offset", "same", "near rbp") if aligned else ("offset", "same")
-
-        def of_kind(wanted: str) -> tuple[tuple[str, int], ...]:
-            return tuple([(name, offset) for name, (kind, offset) in others.items() if kind == wanted])
-
-        return Rule(aligned or self.cfa_register == _RBP, self.cfa_offset, ra_offset,
-                    rbp_offset if rbp_kind == "offset" else None,
-                    saved=tuple([each for each in of_kind("offset") if each[0] != "rbp"]),
-                    lost=tuple([name for name, (kind, _) in others.items() if kind not in known and name != "rbp"]),
-                    cfa_at=self.cfa_at, near_rbp=of_kind("near rbp") if aligned else ())
-
-
-def _row(found: _Description, distance: int) -> _State:
-    """The row at a distance from the function's start, in bytes."""
-    state, cie, body = _State(found.start + distance), found.cie, found.program
-    _run(DwarfCursor(cie.program, 0), cie, state, None)
-    state.initial = dict(state.rules)
-    _run(DwarfCursor(body.data[body.at:], body.address + body.at), cie, state, distance)
-    return state
-
-
-def _run(program: DwarfCursor, cie: _Cie, state: _State, wanted: int | None) -> None:
-    """Interpret call frame instructions up to `wanted` bytes into the function (None: all of them)."""
-    location = 0
-    while program.at < len(program.data):
-        code = program.unsigned(1)
-        high, low = code & 0xC0, code & 0x3F
-        if high == 0x40 or code in _ADVANCES:
-            location += (low if high == 0x40 else program.unsigned(_ADVANCES[code])) * cie.code_align
-            if wanted is not None and location > wanted:
-                return
-        elif high == 0x80:
-            state.rules[low] = ("offset", program.uleb() * cie.data_align)
-        elif high == 0xC0:
-            state.restore(low)
-        elif code in (_CFA_EXPRESSION, _EXPRESSION, _VALUE_EXPRESSION):
-            register = program.uleb() if code != _CFA_EXPRESSION else None
-            _apply_expression(state, code, register, program.take(program.uleb()))
-        elif code in _INSTRUCTIONS:
-            effect, operands = _INSTRUCTIONS[code]
-            _apply(effect, [_operand(kind, program, cie) for kind in operands], state, program.address)
-        else:  # DW_CFA_set_loc and those of other processors
-            raise CannotUnwind(f"call frame instruction {code:#x}")
-
-
-def _operand(kind: str, program: DwarfCursor, cie: _Cie) -> int:
-    value = program.uleb() if kind in "uU" else program.sleb()
-    return value * cie.data_align if kind.isupper() else value
-
-
-def _apply(effect: str, operands: Sequence[int], state: _State, address: int) -> None:
-    if effect in _RULES:
-        state.rules[operands[0]] = (effect, operands[-1])
-    elif effect == "restore":
-        state.restore(operands[0])
-    elif effect == "remember":
-        state.stack.append((state.cfa_register, state.cfa_offset, state.cfa_at, dict(state.rules)))
-        if len(state.stack) > 64:
-            raise CorruptStructure(address, "too many unwind states are remembered")
-    elif effect == "restore state":
-        if not state.stack:
-            raise CorruptStructure(address, "an unwind state is restored that was not remembered")
-        state.cfa_register, state.cfa_offset, state.cfa_at, state.rules = state.stack.pop()
-    elif effect == "cfa":
-        state.cfa_register, state.cfa_offset = operands
-        state.cfa_at = None
-    elif effect == "cfa register":
-        state.cfa_register, state.cfa_at = operands[0], None
-    elif effect == "cfa offset":
-        state.cfa_offset = operands[0]
-
-
-def _apply_expression(state: _State, code: int, register: int | None, expression: bytes) -> None:
-    """Apply an instruction with an expression: of a linkage table, or a sum of rbp and an offset."""
-    linkage = _LINKAGE_CFA.fullmatch(expression) if register is None else None
-    if linkage is not None:
-        is_pushed = state.pc & 15 >= linkage[1][0] - 0x30
-        state.cfa_register, state.cfa_offset, state.cfa_at = _RSP, 16 if is_pushed else 8, None
-        return
-    is_stored = expression[-1:] == bytes([_DEREF])
-    sum_of_rbp = expression[:-1] if register is None and is_stored else expression
-    offset = None
-    if sum_of_rbp[:1] == bytes([_BREG_RBP]):
-        cursor = DwarfCursor(sum_of_rbp[1:], 0)
-        value = cursor.sleb()
-        offset = value if cursor.at == len(cursor.data) else None
-    if register is None:
-        state.cfa_register, state.cfa_at = None, offset if is_stored else None
-    elif code == _EXPRESSION and offset is not None:
-        state.rules[register] = ("near rbp", offset)
-    else:
-        state.rules[register] = ("expression", 0)

@@ -21,9 +21,9 @@ from gdbext.launcher.status import FOUND, NO_ANSWER, NOTHING_FOUND, status_of, w
 from gdbext.model import RECORDED, Crash, Deadlock, Frame, Lock, PyFrame, Report, Thread, weakest
 from gdbext.narrate import classes as words
 from gdbext.narrate.classes import C_LIBRARY, CRASH, DEADLOCK, KINDS, module_of, without_polling
+from gdbext.narrate.deadlocks import cycle_line
 from gdbext.narrate.frames import file_name, frame_line
 from gdbext.narrate.names import Facts
-from gdbext.narrate.verdict import cycle_line
 from gdbext.narrate.words import plain, problem_of, reason
 from gdbext.record import record
 from gdbext.render.escape import Safe, as_text, printable

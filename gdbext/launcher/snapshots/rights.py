@@ -10,7 +10,7 @@ from gdbext.elf.core_file import read_core_file
 from gdbext.inferior.proc.files import numbers, read_text
 from gdbext.inferior.proc.status import process_name, state_of, status_field, tracer_of
 from gdbext.inferior.proc.stopped import read_stopped
-from gdbext.narrate.verdict import stopped_by
+from gdbext.narrate.sentences import stopped_by
 from gdbext.narrate.words import plain
 from gdbext.render.escape import printable
 

@@ -1,4 +1,4 @@
-"""Functions of the standard library by file and name: their roles, and the modules that are told apart."""
+"""Functions of the standard library by file and name: their roles and their modules."""
 
 from __future__ import annotations
 

@@ -9,7 +9,8 @@ from gdbext.model.reasons import because
 from gdbext.model.verdict import Verdict
 from gdbext.narrate import greenlets
 from gdbext.narrate.names import Facts
-from gdbext.narrate.verdict import how_known, sentence, verdict_title
+from gdbext.narrate.sentences import sentence, verdict_title
+from gdbext.narrate.verdict import how_known
 from gdbext.narrate.words import plain
 from tests.support.fake_report import healthy
 

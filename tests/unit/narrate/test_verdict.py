@@ -9,7 +9,7 @@ import pytest
 from gdbext.model import Holder, Lock, Report, Stopped, Thread, Wait, Waiter
 from gdbext.model.reasons import Reason, because
 from gdbext.model.verdict import OUTCOMES, Verdict, VerdictKind
-from gdbext.narrate import verdict
+from gdbext.narrate import deadlocks, sentences, verdict
 from gdbext.narrate.names import Facts
 from gdbext.narrate.words import plain
 from gdbext.render.style import Style
@@ -65,8 +65,8 @@ def of_results(locks: Sequence[Lock]) -> Report:
 
 def test_exhausted_pool_names_the_queued_calls() -> None:
     facts = Facts(of_results([waiting_for_results(1, (1, 2)), waiting_for_results(2, (1, 2))]))
-    assert verdict.verdict_title(facts.verdict) == "POOL EXHAUSTED"
-    assert plain(verdict.sentence(facts)) == (
+    assert sentences.verdict_title(facts.verdict) == "POOL EXHAUSTED"
+    assert plain(sentences.sentence(facts)) == (
         "all 2 workers of the pool wait for results, and no worker is left to make them; 2 calls are queued behind "
         "them: child, other")
     assert plain(verdict.headline(facts)[1]) == "exhausted pool of 2 threads: 2 x result"
@@ -76,9 +76,9 @@ def test_exhausted_pool_names_the_queued_calls() -> None:
 
 def test_lost_result_says_why_nobody_makes_it() -> None:
     facts = Facts(of_results([waiting_for_results(1, (), because("pool-without-workers", pending=2))]))
-    assert verdict.verdict_title(facts.verdict) == "RESULT NEVER COMES"
+    assert sentences.verdict_title(facts.verdict) == "RESULT NEVER COMES"
     why = "its pool has no worker process and starts none; 2 calls are pending"
-    assert plain(verdict.sentence(facts)) == f"1 thread waits for a result that nobody makes ({why})"
+    assert plain(sentences.sentence(facts)) == f"1 thread waits for a result that nobody makes ({why})"
     assert plain(verdict.headline(facts)[1]) == "lost result of 1 thread: result (nobody makes it)"
 
 
@@ -86,7 +86,7 @@ def test_lost_result_says_why_nobody_makes_it() -> None:
 def test_sentence_of_a_verdict_whose_facts_a_document_lacks(kind: VerdictKind) -> None:
     report = replace(gil_deadlock(), threads=(), locks=(), deadlocks=(), runtimes=(), verdict=Verdict(kind))
     facts = Facts(report)
-    assert plain(verdict.sentence(facts))
+    assert plain(sentences.sentence(facts))
     assert verdict.next_step(facts) in ("", "gdbext report --children 885")
     assert TextRenderer(report, Style(False), lambda file, line: None).threads(None, False, "full")
 
@@ -111,8 +111,8 @@ CONTAINER = "/sys/fs/cgroup/system.slice/docker-" + "0123456789ab" + "c" * 52 + 
 ])
 def test_sentence_and_next_step_of_a_stopped_process(report: Report, words: str, step: str) -> None:
     facts = Facts(report)
-    assert verdict.verdict_title(facts.verdict) == "STOPPED"
-    assert plain(verdict.sentence(facts)) == words
+    assert sentences.verdict_title(facts.verdict) == "STOPPED"
+    assert plain(sentences.sentence(facts)) == words
     assert verdict.next_step(facts) == step
     assert " 1 ran." in verdict.counts(report)
 
@@ -131,7 +131,7 @@ def test_verdict_of_a_newer_version() -> None:
     made["verdict"]["kind"] = "solar-flare"
     report = read_document(made)
     facts = Facts(report)
-    assert (verdict.verdict_title(facts.verdict), facts.verdict.outcome) == ("SOLAR-FLARE", "doubt")
+    assert (sentences.verdict_title(facts.verdict), facts.verdict.outcome) == ("SOLAR-FLARE", "doubt")
     assert ends_by_itself(report) is None
     assert verdict.headline(facts)[0] == "doubt"
 
@@ -144,25 +144,25 @@ def test_headline_of_a_target_without_a_report() -> None:
 def test_links_that_differ_in_one_thread_are_merged() -> None:
     report = standstill_of_workers(100)
     (deadlock,) = report.deadlocks
-    assert [(len(link.waiters), link.holders) for link in verdict.links(deadlock)] == [(1, ()), (100, ())]
-    assert verdict.no_holder(deadlock) == "not known"
+    assert [(len(link.waiters), link.holders) for link in deadlocks.links(deadlock)] == [(1, ()), (100, ())]
+    assert deadlocks.no_holder(deadlock) == "not known"
     (deadlock,) = ring(4).deadlocks
-    assert [(link.waiters, link.holders) for link in verdict.links(deadlock)] == [
+    assert [(link.waiters, link.holders) for link in deadlocks.links(deadlock)] == [
         ((1,), [2]), ((2,), [3]), ((3,), [4]), ((4,), [1])]
 
 
 def test_deadlocked_threads_with_the_same_wait_are_grouped() -> None:
     report = standstill_of_workers(100)
-    assert [len(members) for members in verdict.alike(Facts(report), report.deadlocks[0])] == [1, 100]
+    assert [len(members) for members in deadlocks.alike(Facts(report), report.deadlocks[0])] == [1, 100]
     # threads that the report lacks
     report = replace(report, threads=())
-    assert [len(members) for members in verdict.alike(Facts(report), report.deadlocks[0])] == [1, 100]
+    assert [len(members) for members in deadlocks.alike(Facts(report), report.deadlocks[0])] == [1, 100]
 
 
 def test_deadlock_on_one_line() -> None:
     facts = Facts(gil_deadlock())
-    assert plain(verdict.cycle_line(facts, facts.report.deadlocks[0])) == (
+    assert plain(deadlocks.cycle_line(facts, facts.report.deadlocks[0])) == (
         'thread 1 "MainThread" waits for pthread rwlock in libdrv.so of thread 2 "loader"; '
         'thread 2 "loader" waits for the GIL of thread 1 "MainThread"')
     facts = Facts(ring(7))
-    assert plain(verdict.cycle_line(facts, facts.report.deadlocks[0])).endswith("; and 3 more")
+    assert plain(deadlocks.cycle_line(facts, facts.report.deadlocks[0])).endswith("; and 3 more")

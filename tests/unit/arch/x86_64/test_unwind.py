@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from gdbext.arch.protocol import ExceptionTable
-from gdbext.arch.x86_64.unwind import CannotUnwind, Rule, Unwinder
+from gdbext.arch.x86_64.frame_rules import CannotUnwind, Rule
+from gdbext.arch.x86_64.unwind import Unwinder
 from gdbext.errors import GdbextError, MemoryUnreadable
 from gdbext.inferior.protocol import Module, Section
 from tests.support.fake_eh_frame import INITIAL, cie, record
