@@ -21,17 +21,23 @@ from gdbext.model.reasons import Reason, because
 from gdbext.runtimes.libstdcxx import CxxException, find_exceptions, readable_type
 from gdbext.runtimes.messages import (
     FatalError,
+    RustPanic,
     abort_message,
     fatal_errors,
+    is_second_panic,
     printed,
     pybind11_error,
     rust_panic,
+    rust_payloads,
+    rust_places,
     without_conversions,
 )
 from gdbext.threads.code import Code
 from gdbext.threads.python_side import PythonSide
 from gdbext.threads.site import Sites
 
+#: How much memory is searched for a panic in flight.
+_MAX_SEARCHED = 256 << 20
 #: How many frames are searched for the caller of `abort`, how many for messages, and bytes of stack.
 _MAX_FRAMES, _MAX_STACK_FRAMES, _MAX_STACK = 24, 48, 1 << 16
 # glibc 2.36 malloc/malloc.c, debug/stack_chk_fail.c, debug/chk_fail.c
@@ -96,12 +102,34 @@ class AbortReader:
             return self._uncaught(fault, thrown[0], None)
         if any("panic" in name for name in names) or self._has_rust(native):
             panic = rust_panic(self._memory, words, self._pointers.in_image)
+            if panic is not None and is_second_panic(panic):
+                return self._first_panic(fault, panic, registers, native)
             if panic is not None:
                 text = because("rust-panic", file=panic.file, line=panic.line, column=panic.column,
                                message=panic.message)
                 return replace(fault, kind="rust-panic", text=text, message=panic.message, evidence=INFERRED,
                                why=because("panic-on-stack"))
         return fault
+
+    def _first_panic(self, fault: Fault, second: RustPanic, registers: Mapping[str, int],
+                     native: Sequence[tuple[int, int]]) -> Fault:
+        """The panic that could not unwind, which is the cause of the second one."""
+        payloads: list[tuple[int, str]] = []
+        left = _MAX_SEARCHED
+        for region in self._pointers.space:
+            size = region.end - region.start
+            if region.allows("w") and not (region.path or "").startswith("/") and size <= left:
+                left -= size
+                payloads += rust_payloads(self._memory, region.start, read_available(self._memory, region.start, size),
+                                          self._pointers.in_image)
+        stack = self._used_stack(registers, native)
+        places = rust_places(self._memory, memoryview(stack[:len(stack) & ~7]).cast("Q"), self._pointers.in_image)
+        # the handler of a panic while another one unwinds is further in; several places are those of several panics
+        message = max(payloads, default=(0, None))[1]
+        file, line, column = places[0] if len(places) == 1 else (None, None, None)
+        return replace(fault, kind="rust-panic", message=message or second.message, evidence=INFERRED,
+                       text=because("first-rust-panic", file=file, line=line, column=column, message=message,
+                                    second=second.message), why=because("panic-in-flight"))
 
     def _terminated(self, fault: Fault, why: Terminated, thrown: Sequence[CxxException]) -> Fault:
         """The fault, if it is known why std::terminate was called."""

@@ -63,6 +63,8 @@ _MAY_BE_RACES = frozenset((
 _MAX_NAMED = 8
 #: Functions of Python's headers that are compiled into extensions.
 _OF_PYTHON_HEADERS = re.compile(r"/include/python3?[.\d]*[a-z]*/(?:cpython/|internal/)?\w+\.h$")
+#: The source files of Rust's library.
+_OF_RUST = re.compile(r"(^|/)library/(core|std|alloc|panic_\w+)/src/")
 #: How many outermost frames of a deep stack are read, and how many frames that have begun a recursion are shown.
 _MAX_OUTERMOST, _MAX_BEGUN = 30, 6
 
@@ -276,15 +278,20 @@ class CrashReader:
         if blamed is not None:
             first = next((index for index, frame in enumerate(frames)
                           if isinstance(frame, NativeFrame) and frame.pc == blamed), first)
+        in_template = None  # better than nothing
         for index, frame in enumerate(frames[first:], first):
             if isinstance(frame, PyFrame):
                 return index
-            # templates of libraries do not count as the program's own code
-            own = not (self._sites.in_runtime(frame.pc) or self._side.interpreter_code[frame.pc]
-                       or is_library_function(frame.function or "") or _OF_PYTHON_HEADERS.search(frame.file or ""))
-            if own and self._code.module(frame.pc) is not None:
+            if (self._sites.in_runtime(frame.pc) or self._side.interpreter_code[frame.pc]
+                    or self._code.module(frame.pc) is None or _OF_PYTHON_HEADERS.search(frame.file or "")):
+                continue
+            # templates of libraries do not count, unless the program's code was inlined into them
+            functions = (*(call.function for call in frame.inlined), frame.function or "")
+            if not all(map(is_library_function, functions)):
                 return index
-        return None
+            if in_template is None and not _OF_RUST.search(frame.file or ""):
+                in_template = index
+        return in_template
 
     def _recursion(self, fault: Fault, seen: SeenThread, native: Sequence[tuple[int, int]],
                    stack: MixedStack) -> tuple[Recursion | None, MixedStack]:

@@ -50,7 +50,9 @@ _MAX_ALIKE = 3
 # an operator that is a method
 _OPERATOR = re.compile(r"::operator(?:[<>-]=?>?|\(\)|<<|>>)=?(?=[(<]).*", re.DOTALL)
 # libraries that are compiled into programs
-_LIBRARIES = re.compile(r"^(std|__gnu_cxx|__cxxabiv1|pybind11|nanobind|core|alloc|boost)(::|$)")
+_LIBRARIES = re.compile(r"^(std|__gnu_cxx|__cxxabiv1|pybind11|nanobind|core|alloc|boost|__rustc)"
+                        r"(\[[0-9a-f]+\])?(::|$)"
+                        r"|^(rust_begin_unwind|rust_panic|__rust_\w+)$")
 # libraries that only pass calls from Python to other code: any thread may be in them
 _GLUE = re.compile(r"^(libffi[-.]|_ctypes\.|_cffi_backend\.)")
 
@@ -310,7 +312,7 @@ def _drop_common(cases: Collection[list[_Weighed]]) -> None:
 @lru_cache(maxsize=4096)
 def is_library_function(function: str) -> bool:
     """Whether a demangled function is of a library that is compiled into programs, such as C++ templates."""
-    return _LIBRARIES.match(_without_result(function)) is not None
+    return _LIBRARIES.match(_without_result(rust_name(function) or function)) is not None
 
 
 @lru_cache(maxsize=4096)

@@ -32,7 +32,7 @@ CrashCode = Literal[
     "called-abort", "fatal-message", "stream-of-logger",
     "c-library-ended", "sanitizer-ended", "rust-panic", "terminate-called", "terminate-in-handler",
     "terminate-by-program", "joinable-thread", "pure-virtual", "pure-virtual-of", "python-ended",
-    "panic-on-stack", "values-not-found", "message-nearest-on-stack",
+    "panic-on-stack", "first-rust-panic", "panic-in-flight", "values-not-found", "message-nearest-on-stack",
     # rules of the C API
     "api-without-interpreter", "api-during-finalisation", "api-without-thread-state", "api-not-attached",
     "api-without-gil", "blocked-with-gil", "not-an-object", "no-interpreter", "no-thread-state", "object-in-variable",

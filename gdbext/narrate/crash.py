@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gdbext.model import INFERRED, Crash, Finding, Frame, Operand, PyFrame, Suspect
-from gdbext.narrate.frames import frame_name, numbered
+from gdbext.narrate.frames import frame_name, inlined_of_program, numbered
 from gdbext.narrate.names import Facts, thread_name
 from gdbext.narrate.reasons import explain
 from gdbext.narrate.threads import doing
@@ -25,7 +25,7 @@ _HEADLINES = {
     "impossible-object": "which used a Python object that was freed",
 }
 #: Reasons for a suspicion that are about the fault itself.
-_STRONG = frozenset(("has-the-object", "has-object-nearby", "same-function", "same-python-object"))
+_STRONG = frozenset(("has-the-object", "same-function", "same-python-object"))
 SUSPECTS = "Suspects of a data race, the likeliest first, with what each was doing:"
 #: How many frames that have begun a recursion are named.
 _MAX_BEGUN = 3
@@ -108,6 +108,10 @@ def _called(crash: Crash, index: int, end: int) -> str | None:
         return None
     python = next((frame for frame in frames if isinstance(frame, PyFrame)), None)
     callers = [_place(frames[0], _name(crash, index))] if frames[0] is not python else []
+    inlined = inlined_of_program(frames[0])
+    if inlined is not None:
+        at = f" at {inlined.file}:{inlined.line}" if inlined.file and inlined.line else ""
+        callers[0] = f"{_cut(inlined.function, 200)}(){at}, inlined into {callers[0]}"
     callers += [_place(python, python.function)] if python is not None else []
     return ", called by ".join(callers)
 

@@ -195,6 +195,10 @@ WORDINGS: Mapping[str, str | Callable[..., str]] = {
         + "; its report is the last thing that the program wrote to standard error"),
     "rust-panic": lambda file, line, column, message: (
         f"a Rust panic at {file}:{line}:{column}: {message or 'its message is not known'}"),
+    "first-rust-panic": lambda message, second, file, line, column: (
+        "a Rust panic" + (f" at {file}:{line}:{column}" if file else "")
+        + f": {message or 'its message is not known'}; it could not unwind ({second or 'Rust panicked again'})"),
+    "panic-in-flight": "the panic in flight was found in memory, and its location on the stack",
     "terminate-called": _terminate_called,
     "terminate-in-handler": lambda type, text: (
         "the program called std::terminate() while it handled " + _exception(type, text)),

@@ -94,6 +94,13 @@ def inlined_calls(frame: Frame) -> Sequence[InlinedCall]:
             if not (_CXX_LIBRARY.match(call.function) and _CXX_LIBRARY.match(caller))]
 
 
+def inlined_of_program(frame: Frame) -> InlinedCall | None:
+    """The innermost inlined function of a frame that is not of the C++ library; None if there is none."""
+    if isinstance(frame, PyFrame):
+        return None
+    return next((call for call in inlined_calls(frame) if not _CXX_LIBRARY.match(call.function)), None)
+
+
 def native_caller(thread: Thread) -> NativeFrame | None:
     """The innermost function of a library outside of the C library and the interpreter, if no Python frame is inside.
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import itertools
 import re
 import struct
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from gdbext.arch.protocol import Architecture
 from gdbext.elf.dynamic import find_dynamic_symbol
@@ -55,6 +55,12 @@ _ABORT, _NEAR_ABORT = "abort", 48
 #: ``core::panic::Location``: file name and its length, line, column. Some releases count a NUL behind the name.
 _LOCATION = struct.Struct("<QQII")
 _MAX_PATH, _MAX_LINE, _MAX_COLUMN = 4096, 1 << 24, 1 << 16
+#: Where core says that a panic cannot unwind; files of Rust's library.
+_NO_UNWIND = "library/core/src/panicking.rs"
+_RUST_LIBRARY = re.compile(r"(^|/)library/(core|std|alloc|panic_\w+)/src/")
+#: The class of exceptions of Rust, and the exception: class, cleanup, two words of the unwinder; a constant of std, and
+#: the payload, a ``Box<dyn Any>``.
+_RUST_EXCEPTION, _EXCEPTION = b"MOZ\0RUST", struct.Struct("<7Q")
 #: The message of a panic is at most this many words behind the location on the stack.
 _NEAR_LOCATION = 64
 
@@ -272,7 +278,52 @@ def rust_panic(memory: Memory, words: Sequence[int], in_image: Callable[[int], b
         place = _location(memory, word, in_image) if word % 8 == 0 and in_image(word) else None
         if place is not None:
             # the word after the pointer to the place may look like the length of a text there
-            return RustPanic(_rust_message(memory, words[index + 1:index + _NEAR_LOCATION]), *place)
+            return RustPanic(_rust_message(memory, words[index + 1:index + _NEAR_LOCATION], in_image), *place)
+    return None
+
+
+def is_second_panic(panic: RustPanic) -> bool:
+    """Whether a panic only says that another one could not unwind: core reports that in a function of its own."""
+    return panic.file.endswith(_NO_UNWIND)
+
+
+def rust_places(memory: Memory, words: Iterable[int], in_image: Callable[[int], bool]) -> list[tuple[str, int, int]]:
+    """The places of panics that words point to, without those in Rust's library: file, line and column, each once."""
+    found = (_location(memory, word, in_image) for word in dict.fromkeys(words) if word % 8 == 0 and in_image(word))
+    return list(dict.fromkeys(place for place in found if place is not None and not _RUST_LIBRARY.search(place[0])))
+
+
+def rust_payloads(memory: Memory, start: int, data: bytes,
+                  in_image: Callable[[int], bool]) -> Iterator[tuple[int, str]]:
+    """The messages of panics in flight in a piece of memory, each with the frame that is to catch it.
+
+    Source: rustc 1.95 library/panic_unwind/src/gcc.rs (``struct Exception``); libgcc unwind.inc: ``private_2`` is the
+    canonical frame address of the handler. The payload is a ``&str`` or a ``String``.
+
+    :param data: the contents of the memory from `start` on.
+    """
+    at = data.find(_RUST_EXCEPTION)
+    while at >= 0:
+        if (start + at) % 8 == 0 and at + _EXCEPTION.size <= len(data):
+            _, cleanup, _, handler, canary, payload, table = _EXCEPTION.unpack_from(data, at)
+            message = _payload(memory, payload) if in_image(cleanup) and in_image(canary) and in_image(table) else None
+            if message is not None:
+                yield handler, message
+        at = data.find(_RUST_EXCEPTION, at + 8)
+
+
+@if_unreadable(None)
+def _payload(memory: Memory, address: int) -> str | None:
+    """The text of a ``&str`` (pointer, length) or a ``String`` (capacity, pointer, length, in the compiler's order)."""
+    words = struct.unpack("<3Q", memory.read(address, 24))
+    for start, size in ((words[0], words[1]), (words[1], words[2]), (words[0], words[2])):
+        if start >= FIRST_PAGES and 0 < size <= _MAX_TEXT:
+            try:
+                data = memory.read(start, size)
+            except GdbextError:
+                continue
+            if is_text(data):
+                return data.decode()
     return None
 
 
@@ -286,11 +337,17 @@ def _location(memory: Memory, address: int, in_image: Callable[[int], bool]) -> 
     return (path.decode(), line, column) if path.endswith(b".rs") and is_text(path) else None
 
 
-def _rust_message(memory: Memory, words: Sequence[int]) -> str | None:
-    """The first text that two adjacent words describe, address and length, except file names."""
+def _rust_message(memory: Memory, words: Sequence[int], in_image: Callable[[int], bool]) -> str | None:
+    """The first text that two adjacent words describe, address and length, except file names.
+
+    It is a constant, or in a ``String``, whose capacity is next to these words.
+    """
     for index in range(len(words) - 1):
         start, length = words[index:index + 2]
         if not 0 < length <= _MAX_TEXT or start < FIRST_PAGES:
+            continue
+        around = (*words[index - 1:index], *words[index + 2:index + 3])
+        if not in_image(start) and not any(length <= capacity <= _MAX_TEXT for capacity in around):
             continue
         try:
             data = memory.read(start, length)
