@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import samples
+from tests.support import cores, samples
 from tests.support.interpreters import CHECKOUT
 from tests.support.launcher import environment
 from tests.support.patience import patience
@@ -63,7 +64,9 @@ def has_ended(pid: int) -> bool:
     (["sh", "-c", "echo out; exit 7"], 7), (["sh", "-c", "echo out; kill -KILL $$"], 137),
     (["echo", "out"], 0)])
 def test_status_and_output_are_those_of_the_program(command: list[str], status: int) -> None:
-    assert run("--after", "1h", "--", *command) == (status, "out\n", "")
+    *ended, errors = run("--after", "1h", "--", *command)
+    assert ended == [status, "out\n"]
+    assert ("was ended by SIGKILL" in errors) if status == 128 + signal.SIGKILL else errors == ""
 
 
 def test_program_that_does_not_exist_has_status_127() -> None:
@@ -159,3 +162,45 @@ def test_launcher_does_not_touch_a_program_that_it_waits_for(tmp_path: Path) -> 
 def _ticks(pid: int) -> int:
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return int(fields[11]) + int(fields[12])
+
+
+# -- programs that die of a signal ---------------------------------------------------------------------------------
+
+ABORTS = "import os\n\ndef give_up():\n    os.abort()\n\ngive_up()\n"
+
+
+def run_in(folder: Path, limit: str, code: str) -> subprocess.CompletedProcess[str]:
+    """Run Python code in a folder, with a limit on the size of cores."""
+    (folder / "dies.py").write_text(code)
+    command = f"ulimit -S -c {limit}; exec {sys.executable} -m gdbext run -- {sys.executable} dies.py"
+    return subprocess.run(["sh", "-c", command], cwd=folder, env=environment(), capture_output=True, text=True,
+                          stdin=subprocess.DEVNULL, timeout=PATIENCE, check=False)
+
+
+def test_program_that_dies_is_explained_by_its_core(tmp_path: Path) -> None:
+    cores.prefix()
+    done = run_in(tmp_path, "$(ulimit -H -c)", ABORTS)
+    if not list(tmp_path.glob("core*")):
+        pytest.skip("the kernel wrote no core: the hard limit on the size of cores may be too low")
+    assert done.returncode == 128 + signal.SIGABRT
+    assert "was ended by SIGABRT\ngdbext run: its core is /" in done.stderr
+    assert "CRASH: SIGABRT" in done.stderr
+    assert re.search(r"in .*give_up at \S*dies.py:4", done.stderr)
+    assert "Traceback" not in done.stderr
+
+
+def test_program_that_dies_without_a_core_says_how_to_get_one(tmp_path: Path) -> None:
+    cores.prefix()
+    (tmp_path / "core").write_bytes(b"of long ago")
+    os.utime(tmp_path / "core", (0, 0))
+    done = run_in(tmp_path, "0", ABORTS)
+    assert done.returncode == 128 + signal.SIGABRT
+    assert "the limit on the size of cores is 0, so there is no core; next time: ulimit -c unlimited" in done.stderr
+    assert "CRASH" not in done.stderr
+
+
+def test_program_that_is_killed_is_not_a_matter_of_memory(tmp_path: Path) -> None:
+    done = run_in(tmp_path, "0", "import os\nos.kill(os.getpid(), 9)\n")
+    assert done.returncode == 128 + signal.SIGKILL
+    assert re.search(r"was ended by SIGKILL: by a process, not by the kernel for lack of memory; its largest process "
+                     r"used [\d,]+ MiB of memory\n", done.stderr)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from gdbext.inferior.proc.status import status_field
 from gdbext.launcher.cli import add_gdb
+from gdbext.launcher.kernel_cores import core_pattern, who_keeps
 from gdbext.launcher.output import write_line
 from gdbext.launcher.snapshots.elf import ONLY_DECODED, is_decoded
 from gdbext.launcher.snapshots.finding import find_gdb, probe
@@ -36,7 +37,6 @@ examples:
 
 exit status: 0 all is well, 3 something is missing, 4 no GDB or a GDB without Python"""
 
-_CORE_PATTERN = Path("/proc/sys/kernel/core_pattern")
 # the path of a control group names the software that made the container
 _CONTAINERS = (("docker", "Docker"), ("kubepods", "Kubernetes"), ("libpod", "Podman"), ("lxc", "LXC"),
                ("containerd", "containerd"))
@@ -189,9 +189,8 @@ def _namespace(kind: str) -> str | None:
 def check_cores() -> Iterator[Finding]:
     """Check whether and where programs that crash leave cores, and what these contain."""
     soft, hard = resource.getrlimit(resource.RLIMIT_CORE)
-    try:
-        pattern = _CORE_PATTERN.read_text(errors="replace").strip()
-    except OSError:
+    pattern = core_pattern()
+    if pattern is None:
         return
     piped = pattern.startswith("|")
     if soft == 0 and not piped:
@@ -203,7 +202,7 @@ def check_cores() -> Iterator[Finding]:
     if not pattern:
         yield Finding(_NOTE, "kernel.core_pattern is empty: no cores are made", "sysctl kernel.core_pattern=core.%p")
     elif piped:
-        yield Finding(_GOOD, f"cores go to a program: {pattern}", _who_keeps(pattern))
+        yield Finding(_GOOD, f"cores go to a program: {pattern}", who_keeps(pattern))
     elif "/" in pattern:
         folder = os.path.dirname(pattern)
         there = os.path.isdir(folder)
@@ -212,16 +211,6 @@ def check_cores() -> Iterator[Finding]:
     else:
         yield Finding(_GOOD, f"cores are written to the working directory of the program, as {pattern}")
     yield from _check_contents()
-
-
-def _who_keeps(pattern: str) -> str:
-    if "systemd-coredump" in pattern:
-        return "coredumpctl list; coredumpctl -o core dump PID (or the files of /var/lib/systemd/coredump as they are)"
-    if "apport" in pattern:
-        return "they are in /var/crash, of packages only; for all: sysctl kernel.core_pattern=core.%p"
-    if not os.path.exists(pattern[1:].split(" ")[0]):
-        return "that program runs outside of this container: search there, or sysctl kernel.core_pattern=core.%p there"
-    return "ask the administrator where they are"
 
 
 def _check_contents() -> Iterator[Finding]:

@@ -1,4 +1,4 @@
-"""The verb `run`: starts a program, and reports on it when it does not come to an end."""
+"""The verb `run`: starts a program, and reports on it when it does not come to an end, or when a signal ends it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import ctypes
 import os
+import resource
 import signal
 import subprocess
 import time
@@ -14,20 +15,24 @@ from types import FrameType
 
 from gdbext.errors import GdbextError, UsageError
 from gdbext.inferior.proc.status import process_tree
+from gdbext.inferior.signals import CORE_SIGNALS
+from gdbext.launcher.api import report_on
 from gdbext.launcher.cli import duration
+from gdbext.launcher.kernel_cores import core_is_piped, find_core, out_of_memory_kills, why_no_core
 from gdbext.launcher.output import say, write_to_stderr
-from gdbext.launcher.snapshots.options import Options
+from gdbext.launcher.snapshots.options import Options, Target
 from gdbext.launcher.watching.activity import Stillness, read_sample
 from gdbext.launcher.watching.tree_report import members, report_tree, send, write_page
 from gdbext.render.escape import as_text, concatenated, printable
 
 NAME = "run"
-HELP = "start a program, and report on it when it hangs"
+HELP = "start a program, and report on it when it hangs or crashes"
 DESCRIPTION = """\
 Starts a program and waits for its end. Reports on it and its descendants, once, when it
 has run for too long, or when none of its threads has done anything for too long; and
 each time when the launcher receives a signal. The report goes to standard error. Until
-then nothing reads or pauses the program. Without an option: --on-signal USR1."""
+then nothing reads or pauses the program. Without an option: --on-signal USR1.
+If a signal ends the program, it says which, and explains the core or says how to get one."""
 EXAMPLES = """\
 examples:
   gdbext run --after 10m --exit -- python train.py
@@ -89,6 +94,13 @@ def _nothing(number: int, frame: FrameType | None) -> None:
     pass
 
 
+def _name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
 class _Runner:
     """A program from its start to its end."""
 
@@ -97,8 +109,10 @@ class _Runner:
         self._command, self._options, self._asked = command, options, asked
         self._waited, self._mask = waited, mask
         self._pages = 0
+        self._dumped = False
 
     def run(self) -> int:
+        self._started, self._kills = time.time(), out_of_memory_kills()
         try:
             self._process = subprocess.Popen(self._command, preexec_fn=self._prepare)
         except OSError as error:
@@ -125,6 +139,7 @@ class _Runner:
     def _wait(self) -> int:
         """Wait for the end of the program, and report when it is time."""
         options, now = self._options, time.monotonic()
+        passed_on: set[int] = set()
         pid = self._process.pid
         deadline = None if options.after is None else now + options.after
         stillness, every = None, 0.0
@@ -132,7 +147,7 @@ class _Runner:
             stillness = Stillness(lambda: read_sample(member for member, _ in process_tree(pid)), now)
             every = min(max(options.idle / _PART, _OFTEN), _SELDOM)
         sample_at = None if stillness is None else now + every
-        while self._process.poll() is None:
+        while not self._has_ended():
             times = [at for at in (deadline, sample_at) if at is not None]
             left = max(min(times) - time.monotonic(), 0.0) if times else 3600.0
             received = signal.sigtimedwait(self._waited, left)
@@ -140,6 +155,7 @@ class _Runner:
             if received is not None and received.si_signo == self._asked:
                 why = f"has received SIG{options.signal}"
             elif received is not None and received.si_signo in _PASSED_ON:
+                passed_on.add(received.si_signo)
                 # those of the terminal reach the program without us
                 if received.si_code < _BY_KERNEL:
                     self._process.send_signal(received.si_signo)
@@ -161,7 +177,52 @@ class _Runner:
                     self._end()
                     return ENDED
         status = self._process.returncode
-        return status if status >= 0 else 128 - status
+        if status >= 0:
+            return status
+        if -status not in passed_on:
+            self._explain_death(-status)
+        return 128 - status
+
+    def _has_ended(self) -> bool:
+        """Whether the program has ended; remembers whether the kernel says that it has written a core."""
+        try:
+            ended = os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        except ChildProcessError:
+            ended = None
+        self._dumped = self._dumped or ended is not None and ended.si_code == os.CLD_DUMPED
+        return self._process.poll() is not None
+
+    def _explain_death(self, number: int) -> None:
+        """Say which signal has ended the program; explain its core, or say how to get one."""
+        pid = self._process.pid
+        with self._interruptible():
+            say(f"gdbext run: process {pid} was ended by {_name(number)}" + self._killer(number))
+            if number not in CORE_SIGNALS:
+                return
+            core = find_core(pid, os.getcwd(), self._started) if self._dumped or core_is_piped() else None
+            if core is None:
+                say(f"gdbext run: {why_no_core()}")
+                return
+            try:
+                report = report_on(Target(core=core), Options())
+                write_to_stderr(concatenated([as_text([f"gdbext run: its core is {printable(str(core), 300)}"]),
+                                              report.text]))
+            except GdbextError as error:
+                say(f"gdbext run: its core is {printable(str(core), 300)}; no report: {error}"
+                    f"{'; ' if error.hint else ''}{error.hint}")
+            except KeyboardInterrupt:
+                say("gdbext run: the report was interrupted")
+
+    def _killer(self, number: int) -> str:
+        """What may have sent SIGKILL, which leaves no core."""
+        if number != signal.SIGKILL:
+            return ""
+        kills = out_of_memory_kills()
+        most = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss >> 10
+        used = f"; its largest process used {most:,} MiB of memory"
+        if kills is not None and self._kills is not None and kills > self._kills:
+            return f": the kernel has killed {kills - self._kills:,} since then because memory ran out{used}"
+        return f": by a process, not by the kernel for lack of memory{used}" if kills is not None else used
 
     def _report(self, why: str) -> None:
         pid = self._process.pid

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from gdbext.inferior.proc import status as status_module
-from gdbext.launcher import cli
+from gdbext.launcher import cli, kernel_cores
 from gdbext.launcher.snapshots import containers, elf, finding, rights
 from gdbext.launcher.snapshots.finding import Gdb, find_gdb, probe
 from gdbext.launcher.snapshots.programs import HOME, environment, source_line
@@ -215,7 +215,7 @@ def test_filter_that_forbids_ptrace_is_nothing_missing_where_a_report_works() ->
 def test_doctor_checks_cores(pattern: str, soft: int, words: list[str], monkeypatch: pytest.MonkeyPatch,
                              tmp_path: Path) -> None:
     (tmp_path / "core_pattern").write_text(pattern + "\n")
-    monkeypatch.setattr(doctor, "_CORE_PATTERN", tmp_path / "core_pattern")
+    monkeypatch.setattr(kernel_cores, "_PATTERN", tmp_path / "core_pattern")
     monkeypatch.setattr(resource, "getrlimit", lambda which: (soft, resource.RLIM_INFINITY))
     text = "\n".join(f"{found.what} {found.remedy}" for found in doctor.check_cores())
     for word in words:
