@@ -65,6 +65,8 @@ class Facts:
     def awaited(self, thread: Thread) -> Lock | None:
         """The lock that a thread waits for; None if it does not wait, or if the report lacks the lock."""
         return self.locks.get(thread.waits.lock) if thread.waits is not None else None
+#: Units of time in seconds; the first that is not too long is used.
+_UNITS = ((86400, "days"), (3600, "h"), (60, "min"))
 
 
 def _quoted(name: str | None) -> Words:
@@ -88,6 +90,16 @@ def heading(members: Sequence[Thread]) -> Words:
     tid = f", TID {thread.tid}" if thread.tid not in (None, thread.lwp) else ""
     return (Marked("name", (f"Thread {thread.number} (LWP {thread.lwp}{tid})",
                             *_quoted(thread.python_name or thread.name))),)
+
+
+def asleep(members: Sequence[Thread]) -> str:
+    """How long threads have been asleep; empty if that is not known, or one has run in the last second."""
+    since = [thread.since for thread in members]
+    least = min((each for each in since if each is not None), default=0.0)
+    if least < 1 or None in since:
+        return ""
+    spent = next((f"{least / unit:.0f} {name}" for unit, name in _UNITS if least >= 2 * unit), f"{least:.0f} s")
+    return f", asleep for {spent}"
 
 
 def number_list(numbers: Sequence[int]) -> str:

@@ -251,7 +251,7 @@ class TextRenderer:
 
     def _deadlocked(self, members: Sequence[Thread], deadlock: Deadlock, stacks: str) -> list[str]:
         first, each = members[0], "each " if len(members) > 1 else ""
-        lines = [f"  {self.say(names.heading(members))}"]
+        lines = [f"  {self.say(names.heading(members))}{names.asleep(members)}"]
         for hold in first.holds:
             if hold.lock in deadlocks.locks_of(deadlock):
                 lines += self._hold(hold, each, _VERB, "    ", why=False)
@@ -280,7 +280,7 @@ class TextRenderer:
     def _introduction(self, members: Sequence[Thread], above: str = "") -> str:
         """The heading of a group and what its threads do, or `above` if the verdict's sentence says that."""
         if len(members) == 1 and sentences.is_said(self.facts, members[0]):
-            return self.say(names.heading(members)) + above
+            return self.say(names.heading(members)) + (above or names.asleep(members))
         return self.say(threads.introduction(self.facts, members))
 
     def _counts(self) -> list[str]:

@@ -79,6 +79,8 @@ _VARYING = (
     (re.compile(r'(?<="Dask-Default-Threads"), (at|in) .*?(?= How this is known)'), ""),
     (re.compile(r"(tcp://[0-9.]+):\d+"), r"\1:N"),
     (re.compile(r"\b(LWP|PID|TID|process|fd|socket|pipe):?\[?\]? ?\[?\d+"), r"\1 N"),
+    # a thread has run in the last second, or not
+    (re.compile(r", asleep for \d+ s\b"), ""),
     (re.compile(r"\b\d+(\.\d+)? s\b"), "N s"),
     # a thread that runs just then is stopped
     (re.compile(r", (?:not paused|paused N s)(?= |$)"), ", PAUSED"),

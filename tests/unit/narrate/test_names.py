@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from gdbext.model import Lock, NamedObject, Thread
-from gdbext.narrate.names import names_of, number_list, program_name
+from gdbext.narrate.names import asleep, names_of, number_list, program_name
 from gdbext.narrate.words import Marked, capitalised, listed, plain, plural
 from gdbext.render.plain_text import one_line as shown
 
@@ -50,3 +50,11 @@ def test_values_of_objects_are_escaped_and_cut_where_they_are_shown() -> None:
     odd = NamedObject("\x1b[31m", "name", "x" * 500)
     words = program_name(Lock("py-lock:0x10", "py-lock", 0x10, "lock", "locked", of_object=odd))
     assert shown(words) == "lock of \\x1b[31m " + "x" * 60 + "..."
+
+
+@pytest.mark.parametrize(("since", "words"), [
+    ([4.6], ", asleep for 5 s"), ([130.0], ", asleep for 2 min"), ([7300.0], ", asleep for 2 h"),
+    ([200_000.0], ", asleep for 2 days"), ([0.5], ""), ([None], ""), ([9.0, 4.0], ", asleep for 4 s"),
+    ([9.0, None], ""), ([9.0, 0.1], "")])
+def test_how_long_threads_are_asleep(since: list[float | None], words: str) -> None:
+    assert asleep([Thread(i, i, i, "worker", since=each) for i, each in enumerate(since, 1)]) == words
