@@ -36,7 +36,14 @@ from gdbext.record import record
 from gdbext.render.escape import Safe, as_text, json_line, printable
 from gdbext.render.plain_text import one_line
 from gdbext.render.shown import Shown
-from gdbext.verdict.judge import awaited_processes, ends_by_itself, is_cause, verdict_of, waits_for_end
+from gdbext.verdict.judge import (
+    awaited_processes,
+    ends_by_itself,
+    is_cause,
+    serves_others,
+    verdict_of,
+    waits_for_end,
+)
 
 
 @record
@@ -68,7 +75,8 @@ class Tree:
     def status_of(self, pid: int, above: frozenset[int] = frozenset()) -> int:
         """The exit status for a process: one that only waits for children has that of these children.
 
-        If it waits for what they send, and not for their ends, one of them has to be on the way to that.
+        If it waits for what they send, one of them has to be on the way to that; if for their ends, none may be one
+        that serves others.
 
         :param above: processes that wait for it, directly or not.
         """
@@ -80,7 +88,7 @@ class Tree:
         known = self.snapshots.keys() - above - {pid}
         if not children or not known.issuperset(children):
             return seen.status
-        if not waits_for_end(seen.report) and not any(map(self._goes_on, children)):
+        if any(map(self._serves, children)) if waits_for_end(seen.report) else not any(map(self._goes_on, children)):
             return seen.status
         return worst([self.status_of(child, above | {pid}) for child in children])
 
@@ -89,6 +97,10 @@ class Tree:
         for each in found:  # the list grows during the loop
             found += [child for child, parent in self.parents.items() if parent == each]
         return found[1:]
+
+    def _serves(self, pid: int) -> bool:
+        report = self.snapshots[pid].report
+        return report is not None and serves_others(report)
 
     def _goes_on(self, pid: int) -> bool:
         report = self.snapshots[pid].report

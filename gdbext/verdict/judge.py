@@ -13,7 +13,7 @@ from gdbext.model import TO_WRITE, Report
 from gdbext.model.verdict import Verdict
 from gdbext.verdict.ended_by import FOR_CHILDREN
 from gdbext.verdict.explanations import doubts, locks, outside, process, results, tasks
-from gdbext.verdict.scene import Scene
+from gdbext.verdict.scene import Scene, takes_work
 
 #: Verdicts that name a cause by themselves.
 _CAUSES = frozenset(("event-loop-blocked", "pool", "queue", "polling", "stopped"))
@@ -72,6 +72,11 @@ def waits_for_end(report: Report) -> bool:
     threads = verdict_of(report).threads
     thread = report.thread(threads[0]) if threads else None
     return thread is not None and thread.blocked_on is not None and thread.blocked_on.code in FOR_CHILDREN
+
+
+def serves_others(report: Report) -> bool:
+    """Whether a process, as a pool's worker, takes requests from another one, until that closes its end of a pipe."""
+    return bool(report.threads) and takes_work(min(report.threads, key=lambda thread: thread.number))
 
 
 def is_cause(report: Report) -> bool:

@@ -31,12 +31,10 @@ NOT_YET: dict[str, str] = {
     "executor_with_nested_calls-live":
         "sometimes weak false alarm: BLOCKED: 2 threads wait behind thread 6 \"ThreadPoolExecutor-0_4\", which "
         "has to make result and sleeps again and again, ..., status 5",
-    "fifo_daemon-live":
-        "weak false alarm: BLOCKED: thread 1 \"python3.11\" waits to read from fd 3, commands.fifo., status 5",
     "grpc_handler_waits_for_own_server-live": "sometimes false comfort: NOTHING WRONG FOUND, status 0",
     "gunicorn_worker_waits_for_backend-live":
-        "false comfort: NOTHING WRONG FOUND: no deadlock found; all 2 threads wait for work, for input, or for "
-        "time to pass., status 0",
+        "sometimes false comfort: NOTHING WRONG FOUND: no deadlock found; all 2 threads wait for work, for input, "
+        "or for time to pass., status 0",
     "http_server_with_clients-live":
         "sometimes unknown: UNKNOWN: whether there is a deadlock cannot be determined (3 of 4 threads cannot "
         "be read)., status 3",
@@ -76,9 +74,6 @@ NOT_YET: dict[str, str] = {
     "sqlite_with_traffic-live":
         "sometimes weak false alarm: BLOCKED: 1 thread waits behind thread 3 \"writer-1\", which waits for the "
         "disk to write fd 7; what it refers to cannot be read., status 5",
-    "trio_blocked_by_thread-live":
-        "vague: BLOCKED: 1 thread waits behind thread 2 \"reader\", which waits for queue.Queue "
-        "message_to_trio.queue, queue is ..., status 5",
     "trio_sender_not_closed-live":
         "false comfort: NOTHING WRONG FOUND: the only thread waits for events of fd 3, eventpoll, with a "
         "timeout; it watches fd 4, ..., status 0",

@@ -6,7 +6,10 @@ from gdbext.model import RESULT_PENDING, RESULT_STATES, PyFrame, Thread
 from gdbext.model.kinds import kind_of
 from gdbext.model.standard_library import role_of
 from gdbext.model.verdict import Verdict, VerdictKind
-from gdbext.verdict.scene import Scene, continues, is_timed
+from gdbext.verdict.scene import Scene, continues, is_timed, time_left
+
+#: A thread that sleeps for longer is not on the way to end the waits of others, in seconds.
+_SOON = 60.0
 
 
 def pool(scene: Scene) -> Verdict | None:
@@ -79,9 +82,14 @@ def _is_left(scene: Scene, thread: Thread) -> bool:
     if is_timed(thread) or thread.at_work is None or thread.number == scene.first and (
             kind.may_end_program or kind.behaviour == "thread-end"):
         return False
-    return scene.has_waited(thread) and not any(
-        continues(other) and (other.since is None or thread.since is None or other.since >= thread.since)
-        for other in scene.report.threads if scene.report.target.kind == "live")
+    return scene.has_waited(thread) and (scene.report.target.kind == "core" or not any(
+        _may_end(other, thread) for other in scene.report.threads))
+
+
+def _may_end(other: Thread, thread: Thread) -> bool:
+    """Whether a thread goes on soon, and has not run since another one began to wait."""
+    return continues(other) and (time_left(other) or 0.0) < _SOON and (
+        other.since is None or thread.since is None or other.since >= thread.since)
 
 
 def _is_elsewhere(scene: Scene, thread: Thread) -> bool:

@@ -438,6 +438,12 @@ def test_only_thread_with_a_timeout_in_a_core() -> None:
     assert judge(made).kind == "idle"
 
 
+@pytest.mark.parametrize(("seconds", "kind"), [(600.0, "blocked-behind"), (2.0, "idle")])
+def test_thread_that_sleeps_for_minutes_is_not_on_the_way(seconds: float, kind: str) -> None:
+    sleeping = replace(sleeper(3, seconds), since=30.0)
+    assert judge(report(SERVING, at_work(2, EVENT), sleeping, locks=LOCKS)).kind == kind
+
+
 def test_wait_in_the_middle_of_work_in_a_core() -> None:
     made = report(SERVING, at_work(2, EVENT, since=None), replace(SLEEPING, since=None), locks=LOCKS)
     assert judge(replace(made, target=replace(INFO, kind="core"))).kind == "blocked-behind"
