@@ -13,7 +13,7 @@ from gdbext.arch.protocol import Access, Instruction, MemoryOperand
 from gdbext.crash.origins import Link, OriginReader
 from gdbext.crash.pointers import BAD, LOWEST, NON_CANONICAL, NULL, PATTERN, SMALL, Pointers
 from gdbext.errors import GdbextError
-from gdbext.inferior.cache import PAGE, read_u64
+from gdbext.inferior.cache import PAGE, read_available, read_u64
 from gdbext.inferior.protocol import SignalInfo, Target, ThreadRef
 from gdbext.inferior.signals import (
     BUS_ADRALN,
@@ -45,6 +45,8 @@ from gdbext.threads.function_code import FunctionCode, function_at
 _MAX_OVERRUN = 1 << 20
 #: How far from the stack pointer an instruction accesses the stack.
 _NEAR_STACK = 1 << 16
+#: How many bytes are shown of what is no instruction.
+_SHOWN_BYTES = 8
 _NEEDED = {"read": "r", "write": "w", "execute": "x"}
 
 
@@ -455,21 +457,29 @@ class FaultReader:
     def _illegal(self, site: FaultSite, known: Fault) -> SeenFault:
         code = self._instructions(site)
         known = replace(known, kind="illegal-instruction", address=site.info.address)
-        if code is None:
+        data = read_available(self._memory, site.registers[self._cpu.PROGRAM_COUNTER], self._cpu.MAX_INSTRUCTION)
+        if not data:
             return SeenFault(replace(known, text=because("unreadable-instruction")))
+        needs = self._cpu.extension(data)
+        if code is None or code.here.kind == "undefined":
+            return SeenFault(replace(known, instruction=code.here.text if code is not None else None, text=because(
+                "not-an-instruction", bytes=data[:_SHOWN_BYTES].hex(" "), needs=needs)))
         instruction = code.here
         known = replace(known, instruction=instruction.text)
         if instruction.kind == "trap":
-            return SeenFault(replace(known, kind="trap", text=because("stopped-itself")))
-        return SeenFault(replace(known, text=because("not-an-instruction") if instruction.kind == "undefined" else
-                                 because("unsupported-instruction", instruction=instruction.text)))
+            return SeenFault(replace(known, kind="trap", text=because("stopped-itself", instruction=instruction.text)))
+        size = instruction.next_address - instruction.address
+        return SeenFault(replace(known, text=because(
+            "unsupported-instruction", instruction=instruction.text, bytes=data[:size].hex(" "), needs=needs)))
 
     def _trap(self, _: FaultSite, known: Fault) -> SeenFault:
         return SeenFault(replace(known, kind="trap", text=because("breakpoint-instruction")))
 
     def _forbidden_call(self, site: FaultSite, known: Fault) -> SeenFault:
         number = site.registers[self._cpu.RESULT]
-        return SeenFault(replace(known, kind="seccomp", text=because("forbidden-system-call", number=number)))
+        name = self._cpu.system_call_names().get(number)
+        text = because("forbidden-system-call", number=number, name=name)
+        return SeenFault(replace(known, kind="seccomp", text=text))
 
 
 def _index_register(operand: MemoryOperand) -> str | None:

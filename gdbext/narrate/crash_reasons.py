@@ -4,15 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from gdbext.model.kinds import GIL
+from gdbext.model.kinds import GIL, kind_of, name_of_kind
 
 
 def _list(items: tuple[str, ...], more: int = 0) -> str:
     return ", ".join(items) + (f" and {more} more" if more else "")
 
 
+def _lock(lock: str) -> str:
+    """What people call the lock with an id."""
+    kind, _, address = lock.partition(":")
+    if kind == GIL:
+        return "the GIL"
+    if kind_of(kind).behaviour == "thread-end":
+        return f"the end of thread {address}"
+    return f"{name_of_kind(kind)} {address}"
+
+
 def _locks(locks: tuple[str, ...]) -> str:
-    return ", ".join("the GIL" if lock.startswith(f"{GIL}:") else lock for lock in locks)
+    return ", ".join(map(_lock, locks))
 
 
 _FILLERS = {
@@ -82,7 +92,7 @@ def _without_gil(function: str, module: str, holder: int | None) -> str:
 
 
 def _blocked_with_gil(waiters: tuple[int, ...], lock: str | None, blocked_on: str | None, syscall: str | None) -> str:
-    where = f"for {lock}" if lock is not None else blocked_on or f"in {syscall or 'a system call'}"
+    where = f"for {_lock(lock)}" if lock is not None else blocked_on or f"in {syscall or 'a system call'}"
     return f"holds the GIL and is blocked {where}; threads waiting for the GIL: {', '.join(map(str, waiters))}"
 
 
@@ -171,15 +181,19 @@ WORDINGS: Mapping[str, str | Callable[..., str]] = {
     "divided-by-zero": "an integer was divided by 0",
     "divided-by-zero-or-overflow": "an integer was divided by 0, or the quotient is too large",
     "quotient-too-large": "the quotient of a division by {divisor} is too large for its register",
-    "stopped-itself": "the program trapped (`ud2`): compilers emit it for code that must not be reached, such as "
-                      "__builtin_trap() or a missing return",
+    "stopped-itself": "the program trapped (`{instruction}`): compilers emit it for code that must not be reached, "
+                      "such as __builtin_trap() or a missing return",
     "unreadable-instruction": "the processor refused an instruction, which cannot be read",
-    "not-an-instruction": "ran bytes that are not an instruction: it jumped into data or between instructions",
-    "unsupported-instruction": "the processor does not have the instruction `{instruction}`: the code was built for "
-                               "another one",
+    "not-an-instruction": lambda bytes, needs: (
+        f"the disassembler does not know the instruction {bytes}; its prefix is {needs}, which the processor may lack"
+        if needs else f"ran bytes that are not an instruction ({bytes}): it jumped into data or between instructions"),
+    "unsupported-instruction": lambda instruction, bytes, needs: (
+        f"the processor does not have the instruction `{instruction}` ({bytes}"
+        + (f"; {needs}" if needs else "") + "): the code was built for another one"),
     "breakpoint-instruction": "a breakpoint instruction (`int3`) that no debugger set: __builtin_debugtrap() or an "
                               "assertion",
-    "forbidden-system-call": "system call {number} is forbidden by a seccomp filter",
+    "forbidden-system-call": lambda number, name=None: (
+        f"system call {f'{name}()' if name else number} is forbidden by a seccomp filter"),
     "only-null-is-so-low": "only a null pointer leads to such a low address",
     "just-below-stack": "the address is just below the stack that the thread uses",
     "faults-again": "a handler sent the signal again and returned; the instruction faults each time that it runs",

@@ -18,6 +18,7 @@ from gdbext.arch.x86_64.calls import (
     may_return,
     unresolved_slot,
 )
+from gdbext.arch.x86_64.extensions import extension
 from gdbext.arch.x86_64.patterns import loaded_thread_local, members_behind_jump, returned_address
 from gdbext.arch.x86_64.registers import (
     ARGUMENTS,
@@ -52,7 +53,8 @@ __all__ = [
     "NAME", "NOT_DATA",
     "OF_SLEEPERS", "PROGRAM_COUNTER", "RESULT", "RESULTS", "STACK_POINTER", "THREAD_POINTER", "behind_stub", "called",
     "change",
-    "constant_arguments", "core_registers", "disassemble", "interrupted_call", "is_at_system_call", "is_canonical",
+    "constant_arguments", "core_registers", "disassemble", "extension",
+    "interrupted_call", "is_at_system_call", "is_canonical",
     "handled_signal", "is_own_breakpoint", "is_signal_return", "iter_branches", "iter_calls", "iter_loads",
     "loaded_arguments",
     "loaded_thread_local", "machine", "may_exchange", "may_return", "members_behind_jump", "origin", "parse",

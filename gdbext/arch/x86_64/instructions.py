@@ -120,7 +120,7 @@ _KINDS: dict[str, Kind] = {
     **dict.fromkeys(_RETURNS, "return"),
     **dict.fromkeys(("nop", "nopw", "nopl", "int3"), "filler"),
     **dict.fromkeys(("idiv", "idivb", "idivw", "idivl", "idivq"), "signed division"),
-    "ud2": "trap", "(bad)": "undefined"}
+    "ud2": "trap", "ud1": "trap", "ud0": "trap", "(bad)": "undefined"}
 _CONDITION_OF: dict[str, Condition] = {"je": "equal", "jne": "unequal", "ja": "above", "jbe": "not above"}
 _STORED_CONDITIONS: dict[str, Condition] = {"sete": "equal", "setne": "unequal"}
 _ENDS = _RETURNS | {"jmp", "jmpw", "ljmp", "ud2", "ud1", "ud0", "hlt", "(bad)"}

@@ -408,7 +408,8 @@ def test_other_arithmetic(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize(("text", "kind", "said"), [
-    (None, "illegal-instruction", "which cannot be read"), ("ud2", "trap", "trapped (`ud2`)"),
+    (None, "illegal-instruction", "are not an instruction (00 00 "), ("ud2", "trap", "trapped (`ud2`)"),
+    ("ud1 %eax,%ecx", "trap", "trapped (`ud1 %eax,%ecx`)"),
     ("(bad)", "illegal-instruction", "ran bytes that are not an instruction"),
     ("vaddps %zmm0,%zmm1,%zmm2", "illegal-instruction", "does not have the instruction `vaddps %zmm0,%zmm1,%zmm2`")])
 def test_illegal_instructions(scene: Scene, text: str | None, kind: str, said: str) -> None:
@@ -427,7 +428,7 @@ def test_trap(scene: Scene) -> None:
 def test_seccomp(scene: Scene) -> None:
     fault = scene.read(SignalInfo(SIGSYS, 1, FUNCTION), rax=56).fault
     assert (fault.code, fault.kind, explain(fault.text)) == (
-        "SYS_SECCOMP", "seccomp", "system call 56 is forbidden by a seccomp filter")
+        "SYS_SECCOMP", "seccomp", "system call clone() is forbidden by a seccomp filter")
 
 
 def test_abort(scene: Scene) -> None:
