@@ -10,8 +10,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from gdbext.crash.fault import SeenFault
 from gdbext.crash.pointers import Pointers, read_words
+from gdbext.crash.seen import SeenFault
 from gdbext.crash.terminate import Terminated, TerminateReader
 from gdbext.elf.dynamic import find_dynamic_symbol
 from gdbext.inferior.cache import PAGE, read_available
@@ -91,7 +91,10 @@ class AbortReader:
         if message is not None:
             kind = ("assertion" if "Assertion `" in message else
                     "heap-corruption" if _DAMAGED.match(message) else "abort")
-            return replace(fault, kind=kind, text=because("c-library-ended", message=message), message=message)
+            # a damaged stack is that of the function itself
+            is_heap = kind == "heap-corruption" and not message.startswith("***")
+            text = because("heap-damaged" if is_heap else "c-library-ended", message=message)
+            return replace(fault, kind=kind, text=text, message=message)
         sanitizer = self._sanitizer(native, names)
         if sanitizer is not None:
             return replace(fault, kind="sanitizer", text=sanitizer)

@@ -10,11 +10,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from gdbext.arch.protocol import Access, Instruction, MemoryOperand
+from gdbext.crash.instructions import InstructionFaults
 from gdbext.crash.origins import Link, OriginReader
 from gdbext.crash.pointers import BAD, LOWEST, NON_CANONICAL, NULL, PATTERN, SMALL, Pointers
+from gdbext.crash.seen import FaultSite, SeenFault
 from gdbext.errors import GdbextError
-from gdbext.inferior.cache import PAGE, read_available, read_u64
-from gdbext.inferior.protocol import SignalInfo, Target, ThreadRef
+from gdbext.inferior.cache import PAGE, read_u64
+from gdbext.inferior.protocol import SignalInfo, Target
 from gdbext.inferior.signals import (
     BUS_ADRALN,
     BUS_ADRERR,
@@ -37,7 +39,6 @@ from gdbext.inferior.signals import (
 )
 from gdbext.model import DERIVED, INFERRED, Fault, Operand
 from gdbext.model.reasons import Reason, because
-from gdbext.record import record
 from gdbext.threads.code import Code
 from gdbext.threads.function_code import FunctionCode, function_at
 
@@ -45,43 +46,7 @@ from gdbext.threads.function_code import FunctionCode, function_at
 _MAX_OVERRUN = 1 << 20
 #: How far from the stack pointer an instruction accesses the stack.
 _NEAR_STACK = 1 << 16
-#: How many bytes are shown of what is no instruction.
-_SHOWN_BYTES = 8
 _NEEDED = {"read": "r", "write": "w", "execute": "x"}
-
-
-@record
-class FaultSite:
-    """A thread's registers at the fault, and the kernel's record of it.
-
-    `access` is the kind of access, if the kernel recorded it; `in_handler` is true if `registers` were found
-    below a handler of the signal. `by_others`: another thread sent the signal. `frames` are (program counter, stack
-    pointer) from the fault on; `offset` is the number of the debugger's frames before them.
-    """
-
-    thread: ThreadRef
-    info: SignalInfo
-    registers: Mapping[str, int]
-    access: str | None = None
-    in_handler: bool = False
-    by_others: bool = False
-    frames: Sequence[tuple[int, int]] = ()
-    offset: int = 0
-
-
-@record
-class SeenFault:
-    """A fault with the chain of pointers that led to it, innermost first.
-
-    `objects` are addresses that the instruction used. `code_at` is the program counter, or that of the call if the
-    program called an address without code. `blamed`: the program counter of the frame that logged a fatal message.
-    """
-
-    fault: Fault
-    chain: tuple[Link, ...] = ()
-    objects: tuple[int, ...] = ()
-    code_at: int = 0
-    blamed: int | None = None
 
 
 class FaultReader:
@@ -95,6 +60,7 @@ class FaultReader:
         self._pointers = pointers
         #: Follows values to their origins.
         self.origins = OriginReader(target, code, pointers)
+        self._instruction_faults = InstructionFaults(target, code, self.origins)
 
     def read(self, site: FaultSite) -> SeenFault:
         """Explain a fault."""
@@ -106,9 +72,10 @@ class FaultReader:
         if info.address is None and info.code != SI_KERNEL:
             again = self._faults_again(site) if info.pid == self._target.pid else None
             return self._sent(site, known) if again is None else self._sent_again(replace(site, info=again))
+        faults = self._instruction_faults
         explain: dict[int, Callable[[FaultSite, Fault], SeenFault]] = {
-            SIGSEGV: self._memory_fault, SIGBUS: self._bus_error, SIGFPE: self._arithmetic, SIGILL: self._illegal,
-            SIGTRAP: self._trap, SIGSYS: self._forbidden_call}
+            SIGSEGV: self._memory_fault, SIGBUS: self._bus_error, SIGFPE: faults.arithmetic, SIGILL: faults.illegal,
+            SIGTRAP: faults.trap, SIGSYS: faults.forbidden_call}
         explained = explain.get(info.number)
         return explained(site, known) if explained is not None else SeenFault(known)
 
@@ -144,7 +111,7 @@ class FaultReader:
         if number == SIGILL:
             return SignalInfo(number, ILL_ILLOPN, pc) if code.here.kind in ("trap", "undefined") else None
         if number == SIGFPE:
-            divisor = self._divisor(code, registers)[0] if "division" in code.here.kind else None
+            divisor = self._instruction_faults.divisor(code, registers)[0] if "division" in code.here.kind else None
             is_zero = divisor is not None and divisor.value == 0
             return SignalInfo(number, FPE_INTDIV, pc) if is_zero else None
         for access in code.here.accesses():
@@ -269,6 +236,10 @@ class FaultReader:
         if instruction.alignment and address % instruction.alignment and site.info.code == SI_KERNEL:
             return _accessed(known, "misaligned", because("misaligned-for", mnemonic=instruction.mnemonic,
                                                           alignment=instruction.alignment))
+        base = site.registers.get(access.operand.base_register or "", 0) if access is not None else 0
+        if site.info.code == SEGV_MAPERR and self._pointers.is_unmapped_block(base):
+            return replace(_accessed(known, "unmapped", because("freed-large-block")), evidence=INFERRED,
+                           why=because("block-at-page"))
         return self._by_mapping(site, known, address)
 
     def _bad_base(self, operand: MemoryOperand, registers: Mapping[str, int],
@@ -414,72 +385,6 @@ class FaultReader:
         return replace(_accessed(fault, "no-memory-behind", because(
             "no-page" if is_long else "no-page-or-end", offset=offset, path=path)),
             evidence=INFERRED if is_long else fault.evidence, why=because("file-is-longer") if is_long else fault.why)
-
-    def _arithmetic(self, site: FaultSite, known: Fault) -> SeenFault:
-        code = self._instructions(site)
-        if code is None:
-            return SeenFault(replace(known, kind="arithmetic", text=because("arithmetic-error")))
-        known = replace(known, instruction=code.here.text, kind="arithmetic",
-                        text=because("arithmetic-error-in", instruction=code.here.text))
-        if site.info.code != FPE_INTDIV:
-            return SeenFault(known)
-        divisor, bits, links = self._divisor(code, site.registers)
-        if divisor is None:
-            text = because("divided-by-zero-or-overflow")
-        elif divisor.value == 0:
-            text = because("divided-by-zero")
-        else:
-            is_negative = code.here.kind == "signed division" and divisor.value >> bits - 1
-            text = because("quotient-too-large", divisor=divisor.value - (1 << bits if is_negative else 0))
-        operands = (divisor,) if divisor is not None else ()
-        return SeenFault(replace(known, kind="division", text=text, operands=operands), links)
-
-    def _divisor(self, code: FunctionCode,
-                 registers: Mapping[str, int]) -> tuple[Operand | None, int, tuple[Link, ...]]:
-        """The divisor of a division, its size in bits, and the origins of its register."""
-        instruction = code.here
-        access = next(iter(instruction.accesses()), None)
-        if access is not None:
-            address, size = access.operand.address(registers, instruction.next_address), access.size or 8
-            try:
-                value = int.from_bytes(self._memory.read(address or 0, size), "little")
-            except GdbextError:
-                return None, 0, ()
-            return Operand(access.operand.text, value), 8 * size, ()
-        part = instruction.operands[0] if instruction.operands else None
-        name, bits = (instruction.part(part) if part is not None else None) or ("", 0)
-        if name not in registers:
-            return None, 0, ()
-        links = tuple(self.origins.chain(code, registers, name))
-        value = registers[name] & (1 << bits) - 1
-        return Operand(f"%{part}", value, None, tuple(link.origin for link in links)), bits, links
-
-    def _illegal(self, site: FaultSite, known: Fault) -> SeenFault:
-        code = self._instructions(site)
-        known = replace(known, kind="illegal-instruction", address=site.info.address)
-        data = read_available(self._memory, site.registers[self._cpu.PROGRAM_COUNTER], self._cpu.MAX_INSTRUCTION)
-        if not data:
-            return SeenFault(replace(known, text=because("unreadable-instruction")))
-        needs = self._cpu.extension(data)
-        if code is None or code.here.kind == "undefined":
-            return SeenFault(replace(known, instruction=code.here.text if code is not None else None, text=because(
-                "not-an-instruction", bytes=data[:_SHOWN_BYTES].hex(" "), needs=needs)))
-        instruction = code.here
-        known = replace(known, instruction=instruction.text)
-        if instruction.kind == "trap":
-            return SeenFault(replace(known, kind="trap", text=because("stopped-itself", instruction=instruction.text)))
-        size = instruction.next_address - instruction.address
-        return SeenFault(replace(known, text=because(
-            "unsupported-instruction", instruction=instruction.text, bytes=data[:size].hex(" "), needs=needs)))
-
-    def _trap(self, _: FaultSite, known: Fault) -> SeenFault:
-        return SeenFault(replace(known, kind="trap", text=because("breakpoint-instruction")))
-
-    def _forbidden_call(self, site: FaultSite, known: Fault) -> SeenFault:
-        number = site.registers[self._cpu.RESULT]
-        name = self._cpu.system_call_names().get(number)
-        text = because("forbidden-system-call", number=number, name=name)
-        return SeenFault(replace(known, kind="seccomp", text=text))
 
 
 def _index_register(operand: MemoryOperand) -> str | None:

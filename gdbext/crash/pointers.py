@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from gdbext.cpython.object_state import ObjectState, is_type, nearly_filled_with, read_object_state
 from gdbext.errors import GdbextError
 from gdbext.inferior.address_space import Region
-from gdbext.inferior.cache import read_available
+from gdbext.inferior.cache import PAGE, read_available
 from gdbext.inferior.protocol import Memory, Module, Target
 from gdbext.model.reasons import Reason, because
 from gdbext.record import record
@@ -26,6 +26,8 @@ CODE, DATA, STACK, PYTHON, CPLUSPLUS, FILE, MEMORY = "code", "data", "stack", "p
 #: Kinds of values that are not valid pointers.
 BAD = frozenset((NULL, SMALL, NON_CANONICAL, PATTERN, UNMAPPED))
 
+#: The header of a block of malloc with a mapping of its own, and how far such mappings are from others, in bytes.
+_MMAP_HEADER, _BESIDE = 16, 1 << 30
 #: The lowest address that Linux maps by default (vm.mmap_min_addr).
 LOWEST = 0x10000
 
@@ -72,6 +74,16 @@ class Pointers:
     def is_readable(self, address: int) -> bool:
         """Whether a byte can be read; not every core contains it."""
         return bool(read_available(self._memory, address, 1))
+
+    def is_unmapped_block(self, address: int) -> bool:
+        """Whether an address is one of a large block of malloc in a mapping that is gone, beside other mappings.
+
+        Source: glibc 2.36 malloc/malloc.c (sysmalloc_mmap): such a block is 16 bytes behind the start of its mapping.
+        """
+        if address % PAGE != _MMAP_HEADER or self.describe(address).kind != UNMAPPED:
+            return False
+        above = self.space.above(address)
+        return above is not None and above.start - address <= _BESIDE
 
     def stack_of(self, address: int) -> int | None:
         """The number of the thread whose stack is in the same mapping as an address; None for no stack."""

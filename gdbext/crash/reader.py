@@ -12,10 +12,11 @@ from dataclasses import replace
 
 from gdbext.cpython.values import Limits
 from gdbext.crash.abort import AbortReader
-from gdbext.crash.fault import FaultReader, FaultSite, SeenFault
+from gdbext.crash.fault import FaultReader
 from gdbext.crash.gil_rules import GilRules
 from gdbext.crash.loggers import Logged, LoggerReader
 from gdbext.crash.pointers import Pointers
+from gdbext.crash.seen import FaultSite, SeenFault
 from gdbext.crash.suspects import SuspectFinder, is_library_function
 from gdbext.elf.notes import build_id_at
 from gdbext.errors import GdbextError

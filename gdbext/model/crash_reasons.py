@@ -27,10 +27,10 @@ CrashCode = Literal[
     "forbidden-system-call",
     # how the fault is known
     "only-null-is-so-low", "just-below-stack", "faults-again", "handler-ended",
-    "file-is-longer",
+    "file-is-longer", "freed-large-block", "block-at-page",
     # what the program said when it aborted
     "called-abort", "fatal-message", "stream-of-logger",
-    "c-library-ended", "sanitizer-ended", "rust-panic", "terminate-called", "terminate-in-handler",
+    "c-library-ended", "heap-damaged", "sanitizer-ended", "rust-panic", "terminate-called", "terminate-in-handler",
     "terminate-by-program", "joinable-thread", "pure-virtual", "pure-virtual-of", "python-ended",
     "panic-on-stack", "first-rust-panic", "panic-in-flight", "values-not-found", "message-nearest-on-stack",
     # rules of the C API

@@ -164,6 +164,8 @@ WORDINGS: Mapping[str, str | Callable[..., str]] = {
     "forbidden": "its mapping does not allow it ({what})",
     "forbidden-then": "its mapping did not allow it at that time ({what})",
     "allowed-only": lambda permissions, what: f"its mapping allows {permissions or 'no access'} ({what})",
+    "freed-large-block": "nothing is mapped there any more, probably a large block of malloc that was freed",
+    "block-at-page": "such a block begins 16 bytes behind the start of a mapping of its own, which free() unmaps",
     "nothing-mapped": "nothing was mapped there",
     "called-null": "called a null function pointer",
     "called-bad-address": "called a function at {address:#x}: {what}",
@@ -204,6 +206,8 @@ WORDINGS: Mapping[str, str | Callable[..., str]] = {
         f"then its handler{f', {function},' if function else ''} ended the program with {signal}"
         + (f": {text}" if text else "")),
     "c-library-ended": "the C library ended the program: {message}",
+    "heap-damaged": "the C library ended the program: {message}. The heap was found damaged here; the write or free() "
+                    "that damaged it may have been earlier and in other code",
     "sanitizer-ended": lambda name, found_race: (
         f"{name} ended the program" + (": it found a data race" if found_race else "")
         + "; its report is the last thing that the program wrote to standard error"),

@@ -88,7 +88,9 @@ class MixedStacks:
         known = self._known.get(key)
         if known is not None:
             return known.mixed, known.items
-        kept, left_out = split(merge(len(native), python, at), native, self._is_interpreter, shown)
+        # no Python frame stands for the interpreter's frames of a thread whose thread state is gone
+        hidden = self._is_interpreter if thread.tstates else _nothing_hidden
+        kept, left_out = split(merge(len(native), python, at), native, hidden, shown)
         frames = tuple([code.frame(native[item][0], item) if isinstance(item, int) else item for item in kept])
         # where frames are not in their places, nothing is known of what calls them
         facts = Facts({} if unmerged else left_out, lambda pc: public_name(code.symbol(pc, 1).function or "") or None,
@@ -99,6 +101,10 @@ class MixedStacks:
         if unmerged is None and not any(map(is_import, frames)):
             self._known[key] = _Known(mixed, kept, python.frames)
         return mixed, kept
+
+
+def _nothing_hidden(_: int) -> bool:
+    return False
 
 
 def _folded(parts: tuple[Part, ...]) -> tuple[Part, ...]:

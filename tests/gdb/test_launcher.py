@@ -401,7 +401,7 @@ def test_truncated_core_reports_no_existing_file_as_missing(kernel_core: tuple[P
            "list of libraries")
     assert ran.status == 3
     assert f", truncated: only {int(size * part):,} of {size:,} bytes are there, " in ran.stdout.splitlines()[0]
-    assert re.search(rf"\nMissing: {re.escape(why)}; so .*libc\.so\.6.* may have no names, ", ran.stdout)
+    assert re.search(rf"\nMissing: {re.escape(why)}; so .+ may have no names, ", ran.stdout)
     assert f"\nUNKNOWN: whether there is a deadlock cannot be determined ({why})." in ran.stdout.replace("\n    ", " ")
     assert "not found" not in ran.stdout
     assert "is missing" not in ran.stdout

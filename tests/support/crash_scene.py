@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from gdbext.arch.x86_64.registers import FRAME
-from gdbext.crash.fault import FaultReader, FaultSite, SeenFault
+from gdbext.crash.fault import FaultReader
 from gdbext.crash.pointers import Pointers
+from gdbext.crash.seen import FaultSite, SeenFault
 from gdbext.inferior.address_space import Region
 from gdbext.inferior.protocol import SignalInfo
 from gdbext.inferior.signals import SI_KERNEL, SIGSEGV

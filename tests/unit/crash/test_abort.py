@@ -63,7 +63,12 @@ def test_abort_message_of_the_c_library_is_the_reason(scene: Scene, text: str, k
     aborted(scene)
     say(scene, text + "\n")
     fault = crash_of(scene.target).fault
-    assert (fault.kind, fault.message, explain(fault.text)) == (kind, text, f"the C library ended the program: {text}")
+    # the heap may have been damaged long before; a smashed stack is that of the function itself
+    earlier = kind == "heap-corruption" and not text.startswith("***")
+    assert (fault.kind, fault.message) == (kind, text)
+    assert explain(fault.text) == f"the C library ended the program: {text}" + (
+        ". The heap was found damaged here; the write or free() that damaged it may have been earlier and in other code"
+        if earlier else "")
 
 
 def test_abort_without_a_reason(scene: Scene) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from gdbext.arch.x86_64.registers import FRAME
-from gdbext.crash.fault import SeenFault
+from gdbext.crash.seen import SeenFault
 from gdbext.inferior.address_space import Region
 from gdbext.inferior.protocol import SignalInfo
 from gdbext.inferior.signals import (
@@ -498,3 +498,18 @@ def known(registers: Mapping[str, int], names: Sequence[str]) -> dict[str, int]:
 def test_fault_has_the_registers(scene: Scene) -> None:
     fault = scene.segv("mov (%rax),%rdx", address=0, rcx=5)
     assert known(fault.registers, ("rax", "rcx", "rip")) == {"rax": 0, "rcx": 5, "rip": FUNCTION}
+
+
+def test_large_block_that_was_freed(scene: Scene) -> None:
+    """malloc places it 16 bytes behind the start of a mapping of its own, beside other mappings."""
+    block = DRIVER_TEXT - 0x100000 + 0x10
+    fault = scene.segv("mov 0x8(%rdi),%rax", address=block + 8, rdi=block)
+    assert (fault.kind, fault.evidence) == ("unmapped", INFERRED)
+    assert "probably a large block of malloc that was freed" in explain(fault.text)
+
+
+@pytest.mark.parametrize("pointer", [0x1234_5678_9010, DRIVER_TEXT - 0x100000 + 0x18])
+def test_pointer_that_is_no_block_of_malloc(scene: Scene, pointer: int) -> None:
+    """It is far from all mappings, or elsewhere in its page."""
+    fault = scene.segv("mov 0x8(%rdi),%rax", address=pointer + 8, rdi=pointer)
+    assert "freed" not in explain(fault.text)

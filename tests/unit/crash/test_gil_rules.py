@@ -277,7 +277,8 @@ def test_blocked_with_the_gil() -> None:
     rules.target.waits_for_mutex(holder, mutex)
     finding, = blocking(rules)
     assert (finding.rule, finding.thread, finding.evidence) == ("blocks-with-gil", 1, RECORDED)
-    assert explain(finding.text) == f"holds the GIL and is blocked for futex word {mutex:#x}; threads waiting for the GIL: 2"
+    assert explain(finding.text) == (
+        f"holds the GIL and is blocked for futex word {mutex:#x}; threads waiting for the GIL: 2")
 
 
 def test_blocked_with_the_gil_without_waiting_threads_is_not_reported() -> None:

@@ -280,7 +280,8 @@ SECTION = CriticalSection(HEAP + 0x10A, HEAP + 0x100, "list", True)
     (thread(1), thread(2), "no lock in common: thread 2 is not a Python thread", ()),
     (thread(1, "mutex:0x10", "gil:0"), thread(2, "mutex:0x10"), "both hold pthread mutex 0x10", ("mutex:0x10",)),
     (thread(1, "mutex:0x10"), thread(2, "mutex:0x20"),
-     "no lock in common: thread 1 holds pthread mutex 0x10, thread 2 holds pthread mutex 0x20, thread 2 is not a Python thread", ()),
+     "no lock in common: thread 1 holds pthread mutex 0x10, thread 2 holds pthread mutex 0x20, "
+     "thread 2 is not a Python thread", ()),
     (thread(1, "gil:0"), thread(2, tstate=5, python_state="detached"),
      "no lock in common: thread 1 holds the GIL, thread 2 has released it", ()),
     (thread(1), thread(2, tstate=5, python_state="detached"),
