@@ -1,6 +1,7 @@
 """Paths through graphs: what they lead to, and the states where they meet.
 
-The analyses of machine code (`proofs/`) and of bytecode (`cpython/acquired.py`) follow the paths of a function with it.
+The analyses of machine code (`proofs/`) and of bytecode (`cpython/code/acquired.py`) follow the paths of a function
+with it.
 """
 
 from __future__ import annotations

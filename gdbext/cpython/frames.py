@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from gdbext.cpython.linetable import line_of, positions_of
+from gdbext.cpython.code.linetable import line_of, positions_of
 from gdbext.cpython.objects import MAX_BYTES, Objects
 from gdbext.errors import CorruptStructure, GdbextError, if_unreadable
 from gdbext.inferior.cache import cached

@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from gdbext.cpython.locks import PyLock
+from gdbext.cpython.locking.locks import PyLock
 from gdbext.elf.dynamic import find_dynamic_symbol
 from gdbext.holders.pairs import KINDS, pairs_of
 from gdbext.inferior.protocol import Module, Target

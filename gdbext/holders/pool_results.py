@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 
-from gdbext.cpython.pool_handlers import PoolResult, PoolThread, ProcessPool
+from gdbext.cpython.pools.multiprocessing import PoolResult, PoolThread, ProcessPool
 from gdbext.errors import GdbextError
 from gdbext.holders.queued_calls import queued_behind
 from gdbext.locks.python_reader import Reader

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property, partial
 
-from gdbext.cpython.taken import TakenLock
+from gdbext.cpython.locking.taken import TakenLock
 from gdbext.holders.references import References
 from gdbext.locks.seen import SeenLock
 from gdbext.remembered import remembered

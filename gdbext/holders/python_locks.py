@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
-from gdbext.cpython.locks import PyLock
-from gdbext.cpython.taken import AcquireCall, TakenLock
+from gdbext.cpython.locking.locks import PyLock
+from gdbext.cpython.locking.taken import AcquireCall, TakenLock
 from gdbext.holders.context import HolderContext
 from gdbext.locks.seen import Orphaned, SeenLock, held_by, may_be_held_by, with_owner_gone
 from gdbext.model import DERIVED, INFERRED

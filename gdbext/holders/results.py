@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 
-from gdbext.cpython.pools import Awaited, Call, Managed, Workers
+from gdbext.cpython.pools.futures import Awaited, Call, Managed, Workers
 from gdbext.errors import GdbextError
 from gdbext.holders.pool_results import PoolResults
 from gdbext.holders.queued_calls import queued_behind

@@ -15,9 +15,9 @@ from typing import Literal
 
 from gdbext.cpython.frames import RawFrame
 from gdbext.cpython.generators import GENERATORS
-from gdbext.cpython.greenlets import SUSPENDED
+from gdbext.cpython.greenlets.greenlets import SUSPENDED
+from gdbext.cpython.locking.taken import TakenLock
 from gdbext.cpython.runtime import InterpreterState
-from gdbext.cpython.taken import TakenLock
 from gdbext.cpython.tasks import PENDING, AsyncioReader, AwaitChain
 from gdbext.errors import GdbextError, if_unreadable
 from gdbext.holders.references import References

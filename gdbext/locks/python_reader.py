@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from gdbext.cpython.acquired import LockFlows
+from gdbext.cpython.code.acquired import LockFlows
+from gdbext.cpython.code.functions import Functions
+from gdbext.cpython.code.with_blocks import WithBlock, WithBlocks
 from gdbext.cpython.files import FileReader
 from gdbext.cpython.frames import RawFrame
-from gdbext.cpython.functions import Functions
-from gdbext.cpython.locks import LockReader
-from gdbext.cpython.naming import Names
-from gdbext.cpython.object_names import ObjectNames
-from gdbext.cpython.places import PlaceReader
-from gdbext.cpython.pool_handlers import PoolHandlers
-from gdbext.cpython.pools import PoolReader
-from gdbext.cpython.taken import TakenLocks
+from gdbext.cpython.locking.locks import LockReader
+from gdbext.cpython.locking.naming import Names
+from gdbext.cpython.locking.object_names import ObjectNames
+from gdbext.cpython.locking.places import PlaceReader
+from gdbext.cpython.locking.taken import TakenLocks
+from gdbext.cpython.locking.waited import DEPTH, WaitedLocks
+from gdbext.cpython.pools.futures import PoolReader
+from gdbext.cpython.pools.multiprocessing import PoolHandlers
 from gdbext.cpython.values import ValueReader
-from gdbext.cpython.waited import DEPTH, WaitedLocks
-from gdbext.cpython.with_blocks import WithBlock, WithBlocks
 from gdbext.inferior.protocol import Memory
 from gdbext.threads.python_side import Python
 

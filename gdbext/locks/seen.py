@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Final, Union
 
-from gdbext.cpython.locks import PyLock
+from gdbext.cpython.locking.locks import PyLock
 from gdbext.model import (
     EXCLUSIVE,
     INFERRED,

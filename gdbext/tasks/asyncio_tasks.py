@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
+from gdbext.cpython.code.with_blocks import WithBlocks
 from gdbext.cpython.runtime import InterpreterState
 from gdbext.cpython.tasks import PENDING, AsyncioReader
-from gdbext.cpython.with_blocks import WithBlocks
 from gdbext.errors import GdbextError, UnknownLayout
 from gdbext.inferior.protocol import Memory
 from gdbext.model import EventLoop, ProblemKind, Task

@@ -10,10 +10,10 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from gdbext.cpython.code.with_blocks import WithBlocks
 from gdbext.cpython.frames import FrameReader, RawFrame
 from gdbext.cpython.objects import Objects
 from gdbext.cpython.tasks import MAX_TASKS, AsyncioReader, TaskState
-from gdbext.cpython.with_blocks import WithBlocks
 from gdbext.errors import CorruptStructure, GdbextError
 from gdbext.model import Awaited
 from gdbext.model.reasons import Reason, because_of

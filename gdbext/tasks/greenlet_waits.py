@@ -14,12 +14,12 @@ from functools import cached_property, partial
 from typing import Final, NamedTuple
 
 from gdbext.cpython.frames import RawFrame
-from gdbext.cpython.green_waits import ASYNC, TIMER, GreenLocks, Waker
-from gdbext.cpython.greenlets import CURRENT, SUSPENDED, GreenletReader
-from gdbext.cpython.greenlets import Greenlet as RawGreenlet
-from gdbext.cpython.locks import PyLock
+from gdbext.cpython.greenlets.greenlets import CURRENT, SUSPENDED, GreenletReader
+from gdbext.cpython.greenlets.greenlets import Greenlet as RawGreenlet
+from gdbext.cpython.greenlets.waits import ASYNC, TIMER, GreenLocks, Waker
+from gdbext.cpython.locking.locks import PyLock
+from gdbext.cpython.locking.taken import TakenLock
 from gdbext.cpython.runtime import InterpreterState
-from gdbext.cpython.taken import TakenLock
 from gdbext.errors import GdbextError, UnknownLayout, if_unreadable
 from gdbext.holders.references import References
 from gdbext.locks.python_reader import Reader

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gdbext.cpython.greenlets import GreenletReader
+from gdbext.cpython.greenlets.greenlets import GreenletReader
 from gdbext.errors import GdbextError, UnknownLayout
 from gdbext.model import Greenlet, ProblemKind, PyFrame
 from gdbext.model.reasons import because, because_of

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from gdbext.cpython.frames import FrameReader, PyStack
 from gdbext.cpython.gil import GilState
-from gdbext.cpython.greenlets import GreenletReader
+from gdbext.cpython.greenlets.greenlets import GreenletReader
 from gdbext.cpython.objects import Objects
 from gdbext.cpython.runtime import (
     InterpreterState,

@@ -10,8 +10,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 
-from gdbext.cpython.critical_sections import has_critical_sections, iter_sections, object_with
-from gdbext.cpython.parking_lot import Parked, parked_on
+from gdbext.cpython.locking.critical_sections import has_critical_sections, iter_sections, object_with
+from gdbext.cpython.locking.parking_lot import Parked, parked_on
 from gdbext.cpython.runtime import ThreadState, not_stopped
 from gdbext.cpython.stop_the_world import StopState
 from gdbext.errors import GdbextError

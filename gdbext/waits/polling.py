@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gdbext.cpython.loops import find_condition
+from gdbext.cpython.code.loops import find_condition
 from gdbext.locks.seen import SeenLock, SeenWait
 from gdbext.model import Polling
 from gdbext.model.frames import library_of

@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import TypeVar
 
 from gdbext.cpython.frames import RawFrame
-from gdbext.cpython.locks import PyLock
-from gdbext.cpython.waited import DEPTH
+from gdbext.cpython.locking.locks import PyLock
+from gdbext.cpython.locking.waited import DEPTH
 from gdbext.errors import GdbextError, if_unreadable
 from gdbext.inferior.protocol import Target
 from gdbext.locks.python_reader import Reader

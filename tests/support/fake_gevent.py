@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gdbext.cpython.green_objects import GreenObjects
-from gdbext.cpython.green_waits import GreenWaits
+from gdbext.cpython.greenlets.libraries import GreenObjects
+from gdbext.cpython.greenlets.waits import GreenWaits
 from gdbext.cpython.objects import Objects
 from tests.support.fake_greenlets import FakeGreenlets
 

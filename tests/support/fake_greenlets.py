@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gdbext.cpython.frames import FrameReader
-from gdbext.cpython.greenlets import GreenletReader
+from gdbext.cpython.greenlets.greenlets import GreenletReader
 from gdbext.cpython.objects import Objects
 from gdbext.cpython.runtime import PythonRuntime, iter_interpreters
 from gdbext.inferior.protocol import Module

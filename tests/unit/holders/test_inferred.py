@@ -8,7 +8,7 @@ from typing import NamedTuple, cast
 import pytest
 
 from gdbext.arch import x86_64
-from gdbext.cpython.locks import PyLock
+from gdbext.cpython.locking.locks import PyLock
 from gdbext.errors import ThreadUnavailable
 from gdbext.holders import proven as proven_module
 from gdbext.holders.inferred import HolderFinder

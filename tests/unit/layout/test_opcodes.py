@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from gdbext.cpython.lock_calls import STORES
+from gdbext.cpython.code.lock_calls import STORES
 from gdbext.layout.opcodes import opcodes_of
 
 _LEFT_OUT = ("ENTER_EXECUTOR", "RESERVED", "CACHE")

@@ -5,9 +5,9 @@ from typing import Any, cast
 
 import pytest
 
-from gdbext.cpython.bytecode import Bytecode, Instruction
+from gdbext.cpython.code.bytecode import Bytecode, Instruction
+from gdbext.cpython.code.loops import is_repeated
 from gdbext.cpython.frames import RawFrame
-from gdbext.cpython.loops import is_repeated
 from gdbext.locks.seen import SeenLock, SeenWait
 from gdbext.model import PyFrame
 from gdbext.threads.threads import SeenThread

@@ -6,9 +6,9 @@ from typing import Any, cast
 import pytest
 
 from gdbext.arch.protocol import Syscall
-from gdbext.cpython.bytecode import Bytecode, Instruction
+from gdbext.cpython.code.bytecode import Bytecode, Instruction
+from gdbext.cpython.code.loops import is_repeated
 from gdbext.cpython.frames import RawFrame
-from gdbext.cpython.loops import is_repeated
 from gdbext.locks.seen import SeenLock, SeenWait
 from gdbext.model import Polling, PyFrame
 from gdbext.model.reasons import because, joined

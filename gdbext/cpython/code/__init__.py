@@ -1,0 +1,1 @@
+"""The code of functions: bytecode, lines, loops, `with` blocks, and which locks it acquires."""

@@ -1,0 +1,1 @@
+"""Greenlets: their states and frames, and what wakes those of gevent and eventlet."""

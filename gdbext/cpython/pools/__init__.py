@@ -1,0 +1,1 @@
+"""Pools of `concurrent.futures` and of `multiprocessing.pool`."""
