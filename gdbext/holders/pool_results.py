@@ -50,7 +50,7 @@ class PoolResults:
             except GdbextError:
                 continue
             if result is not None:
-                return self._find(lock, reader, result)
+                return self._find(lock, reader, result) or self._left(lock, reader, result, address)
         return None
 
     def _find(self, lock: SeenLock, reader: Reader, result: PoolResult) -> SeenLock | None:
@@ -84,6 +84,17 @@ class PoolResults:
         numbers = [number for number, _ in workers]
         return queued_behind(lock, numbers, call.function, [each.function for each in calls],
                              self._context.threads.all_available and size == len(numbers), self._waited)
+
+    def _left(self, lock: SeenLock, reader: Reader, result: PoolResult, address: int) -> SeenLock | None:
+        """The result that nobody takes, since the pool's thread that did so has ended."""
+        takers = [thread for _, _, thread in self._threads if thread.cache == result.cache and thread.role == "takes"]
+        try:
+            has_ended = not takers and reader.pool_handlers.taker_has_ended(address)
+        except GdbextError:
+            return None
+        if not has_ended or not self._context.threads.all_available:
+            return None
+        return replace(lock, held=Orphaned(because("no-maker"), DERIVED), why=because("taker-has-ended"))
 
     def _lost(self, lock: SeenLock, result: PoolResult, pool: Sequence[tuple[int, PoolThread]]) -> SeenLock | None:
         """The result that no worker makes: all calls were sent, none is on its way, and all workers wait for calls.

@@ -350,6 +350,7 @@ _WORDINGS: Mapping[ReasonCode, Wording] = {
     "deadlocks-not-listed": "the document does not list deadlocks",
     "owner-gone": lambda lock, orphan, why=None: _with_why(f"the owner of {lock} is gone: {orphan}", why),
     "call-lost": _lost_call,
+    "taker-has-ended": "the thread that takes the results of its pool has ended",
     "pool-is-idle": "all calls are sent, the pipes of the pool are empty, and its threads and workers have waited for "
                     "calls and results for some time",
 

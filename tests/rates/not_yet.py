@@ -47,9 +47,6 @@ NOT_YET: dict[str, str] = {
     "loop_waits_for_thread_that_needs_loop-live":
         "vague: POOL EXHAUSTED: the only worker of a pool, thread 2 \"importer_0\", waits for a result, and no "
         "worker is left ..., status 1",
-    "mp_pool_exception_unpickled-live":
-        "vague: WAITS FOR CHILD PROCESSES: thread 1 \"MainThread\" waits for result result of "
-        "mp_pool_exception_unpickled, ..., status 5",
     "mp_pool_initializer_fails-live":
         "vague: WAITS FOR CHILD PROCESSES: thread 1 \"MainThread\" waits for result result of "
         "mp_pool_initializer_fails, result ..., status 5",

@@ -31,13 +31,15 @@ def map_task(python: FakePython, job: int, index: int, function: int) -> int:
     return task(python, job, index, python.function("mapstar"), python.tuple_object(function, python.tuple_object()))
 
 
-def result(python: FakePython, name: str, job: int, cache: int, guard: int, **numbers: int) -> int:
-    """A result of a class, with the event or condition that threads wait for."""
+def result(python: FakePython, name: str, job: int, cache: int, guard: int, pool: int = 0, **numbers: int) -> int:
+    """A result of a class, with the event or condition that threads wait for, and its pool."""
     made: Mapping[str, int] = {key: python.integer(value) for key, value in numbers.items()}
     member = "_cond" if "Iterator" in name else "_event"
     values = {member: guard, "_job": python.integer(job), "_cache": cache, **made}
     if member == "_cond":
         values["_items"] = python.list_object()
+    if pool:
+        values["_pool"] = pool
     return python.instance(name, True, **values)
 
 

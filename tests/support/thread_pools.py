@@ -39,11 +39,11 @@ def queue(python: FakePython, items: Sequence[int], taken: int = 0) -> int:
         "buf.items": array, "buf.get_idx": taken, "buf.items_cap": size, "buf.num_items": len(items)})
 
 
-def thread(python: FakePython, ident: int) -> int:
-    """A ``threading.Thread`` that runs."""
+def thread(python: FakePython, ident: int, runs: bool = True) -> int:
+    """A ``threading.Thread`` that runs, or has ended."""
     if python.version_tuple < (3, 13):
-        return python.instance("Thread", _tstate_lock=python.lock(), _ident=python.integer(ident))
-    handle = python.build.new("ThreadHandle", ident=ident, state=3)
+        return python.instance("Thread", _tstate_lock=python.lock(locked=runs), _ident=python.integer(ident))
+    handle = python.build.new("ThreadHandle", ident=ident, state=3 if runs else 4)
     at = python.builtin("_thread._ThreadHandle", "PyThreadHandleObject", handle=handle)
     if python.version_tuple < (3, 14):
         return python.instance("Thread", _handle=at)

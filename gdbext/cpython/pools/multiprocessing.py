@@ -100,6 +100,18 @@ class PoolHandlers(QueueReader):
             return None
         return PoolResult(job, cache, self._number(address, "_index") if "IMapIterator" in names else None)
 
+    def taker_has_ended(self, address: int) -> bool:
+        """Whether the thread that takes the results of the pool has ended, of the pool that makes a result.
+
+        It ends if a result cannot be unpickled, among others. Before CPython 3.8 a result does not know its pool.
+        """
+        pool = self._objects.attribute(address, "_pool")
+        taker = self._objects.attribute(pool, "_result_handler") if pool else None
+        if not taker or "Thread" not in self._objects.type_names(taker):
+            return False
+        end = self._locks.decode(taker)
+        return end is None or end.owner is None or not end.locked
+
     def of(self, stack: Sequence[RawFrame]) -> PoolThread | None:
         """What the thread with these frames, innermost first, does for a pool; None if a pool has no such thread."""
         at = next((at for at, raw in enumerate(stack)

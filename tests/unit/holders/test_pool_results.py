@@ -24,7 +24,7 @@ JOB = 7
 class Pool:
     """A program with a pool of `multiprocessing`, whose first thread waits for a result in a `with` block."""
 
-    def __init__(self, version: str, result: str = "ApplyResult", index: int = 0) -> None:
+    def __init__(self, version: str, result: str = "ApplyResult", index: int = 0, taker: bool = True) -> None:
         self.program = Program(version)
         self.python = python = self.program.python
         self.cache, self.results, self.lock = python.namespace(), thread_pools.queue(python, []), python.lock()
@@ -32,8 +32,9 @@ class Pool:
         guard = python.condition(python.lock(locked=False))
         is_iterator = "Iterator" in result
         event = python.instance("Event", _cond=guard, _flag=process_pools.none(python))
+        handler = thread_pools.thread(python, 0x7777, taker)
         self.result = process_pools.result(python, result, JOB, self.cache, guard if is_iterator else event,
-                                           _index=index)
+                                           python.instance("Pool", _result_handler=handler), _index=index)
         # MainThread: get -> wait -> Event.wait -> Condition.wait
         taken = self.program.frame([self.lock])
         at = process_pools.frame(python, "next" if is_iterator else "wait", taken, self=self.result)
@@ -124,6 +125,19 @@ def test_thread_that_takes_results_has_to_act_for_each_of_them(version: str) -> 
     report, lock = pool.look()
     assert of(lock) == [(3, DERIVED, "pool-takes-results")]
     assert [deadlock.threads for deadlock in report.deadlocks] == [(1, 3)]
+
+
+@pytest.mark.parametrize("ended", [True, False])
+def test_result_of_a_pool_whose_thread_for_results_has_ended(version: str, ended: bool) -> None:
+    """As after a result that could not be unpickled."""
+    pool = Pool(version, taker=not ended)
+    pool.sends(blocked=False)
+    report, lock = pool.look()
+    assert [each.no_result for each in report.deadlocks] == ([True] if ended else [])
+    assert (lock.orphan is not None) is ended
+    other = Pool(version, taker=not ended)
+    other.takes(blocked=False)
+    assert other.look()[1].orphan is None
 
 
 def test_all_workers_with_a_part_have_to_finish_it(version: str) -> None:
