@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TextIO
 
-from gdbext.commands.options import ReportOptions
+from gdbext.commands.report_options import ReportOptions
 from gdbext.errors import GdbextError
 from gdbext.inferior.proc.status import living_task, start_of, status_fields
 from gdbext.model import Report

@@ -7,7 +7,7 @@ from dataclasses import field, replace
 from typing import Any
 
 from gdbext.commands.answer import answer, source_of_core, source_of_process, withhold_values
-from gdbext.commands.options import DEFAULTS, ReportOptions
+from gdbext.commands.report_options import DEFAULTS, ReportOptions
 from gdbext.direct.unmoved import read_unmoved
 from gdbext.errors import INTERNAL, GdbextError
 from gdbext.inferior.budget import Budget

@@ -23,7 +23,7 @@ from types import FrameType
 from typing import Any, TextIO
 
 from gdbext.commands.answer import write_answer
-from gdbext.commands.options import ReportOptions
+from gdbext.commands.report_options import ReportOptions
 from gdbext.direct.one_snapshot import Request, answer_request
 from gdbext.libraries import LIBRARIES
 from gdbext.record import compile_records

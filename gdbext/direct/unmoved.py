@@ -9,7 +9,7 @@ import time
 from collections.abc import Collection, Iterable, Iterator, Sequence, Set
 from dataclasses import replace
 
-from gdbext.commands.options import DEFAULTS, ReportOptions
+from gdbext.commands.report_options import DEFAULTS, ReportOptions
 from gdbext.errors import GdbextError, ThreadUnavailable
 from gdbext.inferior.budget import Budget
 from gdbext.model import Problem, Report

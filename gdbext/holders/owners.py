@@ -9,7 +9,7 @@ from typing import Optional
 from gdbext.holders.context import HolderContext
 from gdbext.holders.file_users import using_file
 from gdbext.holders.pool_jobs import threads_of_pool
-from gdbext.holders.python_locks import inside_suspended, inside_with, known_by_frames, python_owner
+from gdbext.holders.python_holders import inside_suspended, inside_with, known_by_frames, python_owner
 from gdbext.locks.seen import (
     FREE,
     Elsewhere,

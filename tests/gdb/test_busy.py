@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gdbext.commands.options import ReportOptions
+from gdbext.commands.report_options import ReportOptions
 from gdbext.direct.unmoved import read_unmoved
 from gdbext.errors import GdbextError
 from gdbext.verdict.judge import judge

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from gdbext.commands.options import ReportOptions
+from gdbext.commands.report_options import ReportOptions
 from gdbext.direct.one_snapshot import Request, answer_request
 from gdbext.inferior.proc.threads import read_tasks
 from gdbext.launcher.snapshots.options import Options, Target

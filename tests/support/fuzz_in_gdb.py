@@ -10,7 +10,7 @@ import traceback
 import gdb
 
 from gdbext.commands.answer import answer
-from gdbext.commands.options import DEFAULTS
+from gdbext.commands.report_options import DEFAULTS
 from gdbext.debugger.console import execute, quoted
 from gdbext.debugger.settings import Settings
 from gdbext.debugger.source import source_files

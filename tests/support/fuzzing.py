@@ -33,7 +33,7 @@ from typing import IO, Any, Optional, Protocol
 from jsonschema import Draft202012Validator
 
 from gdbext.commands.answer import answer, source_of_core
-from gdbext.commands.options import DEFAULTS
+from gdbext.commands.report_options import DEFAULTS
 from gdbext.dwarf.sections import Budget as DebugBudget
 from gdbext.elf.core_file import read_core_file
 from gdbext.elf.headers import Read

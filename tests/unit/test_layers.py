@@ -202,7 +202,7 @@ def test_the_launcher_runs_without_gdb() -> None:
             ours = {name for name in imported(module) if layer(name).startswith("gdbext.")}
             rooms = {"gdbext.launcher", "gdbext.inferior", "gdbext.processes"}
             assert {name for name in ours if layer(name) not in rooms} <= {
-                "gdbext.commands", "gdbext.commands.answer", "gdbext.commands.options",
+                "gdbext.commands", "gdbext.commands.answer", "gdbext.commands.report_options",
                 "gdbext.elf.core_file", "gdbext.elf.core_contents", "gdbext.elf.headers", "gdbext.elf.notes",
                 "gdbext.errors", "gdbext.model", "gdbext.model.kinds", "gdbext.model.reasons", "gdbext.model.verdict",
                 "gdbext.narrate",

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from gdbext.commands.options import ReportOptions
+from gdbext.commands.report_options import ReportOptions
 from gdbext.errors import GdbextError
 from gdbext.launcher.snapshots.by_gdb import READING, end_gdbs, read_by_gdb
 from gdbext.launcher.snapshots.containers import prepare_process

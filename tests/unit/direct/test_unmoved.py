@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from gdbext.commands.options import ReportOptions
+from gdbext.commands.report_options import ReportOptions
 from gdbext.direct.unmoved import read_unmoved
 from gdbext.errors import GdbextError, NoTarget
 from gdbext.inferior.proc.threads import read_tasks
