@@ -20,6 +20,8 @@ sys.path.insert(0, str(ROOT))
 
 from gdbext.model import kinds  # noqa: E402
 from gdbext.waits.lock_kinds import KINDS  # noqa: E402
+from tests.crashes import harness as crash_rates  # noqa: E402
+from tests.crashes import not_yet as crash_not_yet  # noqa: E402
 from tests.precision import harness  # noqa: E402
 from tests.rates import harness as rates  # noqa: E402
 from tests.rates import not_yet  # noqa: E402
@@ -72,7 +74,7 @@ def page() -> str:
              "edit it.", "A test whose interpreter, Debian release or GDB is not available is skipped with the reason, "
              "unless `GDBEXT_REQUIRE`", "names it.", ""]
     for section in (_interpreters, _embedding, _roots, _gdbs, _locks, _libraries, _crashes, _precision, _rates,
-                    _layouts):
+                    _crash_rates, _layouts):
         parts += [*section(), ""]
     return "\n".join(parts[:-1]) + "\n"
 
@@ -247,6 +249,28 @@ def _rates() -> Iterator[str]:
                 rows.append((name, str(len(found)), *(f"{found.count(outcome)}" for outcome in outcomes)))
         yield ""
         yield from _table((f"programs {title}", "number", *outcomes), rows)
+
+
+def _crash_rates() -> Iterator[str]:
+    yield "## Rates of crashes"
+    yield ""
+    programs = crash_rates.programs()
+    counted = [sum(program.expect == expect for program in programs) for expect in ("crash", "twin")]
+    yield (f"What `gdbext report CORE` says of {counted[0]} programs that crash, and of {counted[1]} twins, which "
+           "crash for another reason than the program that they resemble (`tests/crashes`); from the kernel's core, "
+           "without GDB and by GDB, scripts with each of their interpreters.")
+    yield (f"Right: the first {crash_rates.FIRST_LINES} lines name what died, why and where. Vague: they do not. "
+           "Untrue: the report says something that is not so. The tests fail where an answer is another one than here.")
+    outcomes, rows = crash_rates.OUTCOMES["crash"], []
+    for expect, title in (("crash", "that crash"), ("twin", "twins")):
+        for target in crash_rates.TARGETS:
+            names = ["-".join(filter(None, (program.name, python, target))) for program in programs
+                     if program.expect == expect for python in program.pythons]
+            found = [crash_not_yet.outcome(name) or crash_rates.RIGHT for name in names]
+            rows.append((title, "GDB" if target == "gdb" else "no GDB", str(len(found)),
+                         *(f"{found.count(outcome)}" for outcome in outcomes)))
+    yield ""
+    yield from _table(("programs", "by", "reports", *outcomes), rows)
 
 
 def _layouts() -> Iterator[str]:

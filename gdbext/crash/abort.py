@@ -43,6 +43,10 @@ _MAX_FRAMES, _MAX_STACK_FRAMES, _MAX_STACK = 24, 48, 1 << 16
 # glibc 2.36 malloc/malloc.c, debug/stack_chk_fail.c, debug/chk_fail.c
 _DAMAGED = re.compile(r"malloc|free\(|realloc|double free|corrupted|munmap_chunk|mremap_chunk|invalid fastbin|chunk"
                       r"|\*\*\* ")
+#: The functions of the C++ library that print a failed assertion, and the text. Source: GCC 12
+#: libstdc++-v3/src/c++11/debug.cc (``std::__glibcxx_assert_fail``); before GCC 12 it was a part of the program.
+_CXX_ASSERTIONS = ("std::__glibcxx_assert_fail", "std::__replacement_assert")
+_CXX_ASSERTION = re.compile(rb"Assertion '[ -~]{1,300}' failed\.")
 _SANITIZER = re.compile(r"lib(tsan|asan|lsan|ubsan)\.so")
 _SANITIZERS = {"tsan": "ThreadSanitizer", "asan": "AddressSanitizer", "lsan": "LeakSanitizer",
                "ubsan": "UndefinedBehaviorSanitizer"}
@@ -98,6 +102,8 @@ class AbortReader:
         sanitizer = self._sanitizer(native, names)
         if sanitizer is not None:
             return replace(fault, kind="sanitizer", text=sanitizer)
+        if any(name.startswith(_CXX_ASSERTIONS) for name in names):
+            return self._assertion(fault, registers, native)
         thrown = find_exceptions(self._memory, [*words, *values], self._pointers.in_image)
         if why is not None:
             return self._terminated(fault, why, thrown)
@@ -113,6 +119,15 @@ class AbortReader:
                 return replace(fault, kind="rust-panic", text=text, message=panic.message, evidence=INFERRED,
                                why=because("panic-on-stack"))
         return fault
+
+    def _assertion(self, fault: Fault, registers: Mapping[str, int], native: Sequence[tuple[int, int]]) -> Fault:
+        """A failed assertion of the C++ library, whose text is in the buffers of the stack."""
+        found = _CXX_ASSERTION.search(self._used_stack(registers, native))
+        if found is None:
+            return replace(fault, kind="assertion", text=because("cxx-assertion", message=None))
+        message = found[0].decode()
+        return replace(fault, kind="assertion", text=because("cxx-assertion", message=message), message=message,
+                       evidence=DERIVED)
 
     def _first_panic(self, fault: Fault, second: RustPanic, registers: Mapping[str, int],
                      native: Sequence[tuple[int, int]]) -> Fault:

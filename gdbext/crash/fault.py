@@ -187,11 +187,20 @@ class FaultReader:
         kind = site.access or (access.kind if access is not None else None)
         size = access.size if access is not None else None
         known = replace(known, instruction=code.here.text, address=address, access=kind, size=size, operands=operands)
-        explained = self._explained(site, known, code.here, access)
+        explained = self._of_freed(self._explained(site, known, code.here, access), links)
         objects = [registers[name] for name in sorted(access.operand.address_registers if access is not None else ())
                    if name in registers and name not in self._cpu.NOT_DATA]
         objects += [link.base for link in links if link.base is not None]
         return SeenFault(explained, links, tuple(dict.fromkeys(objects)), pc)
+
+    def _of_freed(self, fault: Fault, links: Sequence[Link]) -> Fault:
+        """The fault with what it says of its pointer, if that was read from memory that was freed."""
+        freed = next((link.base for link in links if link.base is not None
+                      and self._pointers.describe(link.base).what.code == "freed-memory"), None)
+        if freed is None:
+            return fault
+        return replace(fault, text=because("read-from-freed", fault=fault.text, address=freed), evidence=DERIVED,
+                       why=because("link-of-malloc"))
 
     def _without_code(self, site: FaultSite, known: Fault) -> Fault:
         """Explain a fault whose code cannot be read by its address."""
@@ -351,7 +360,8 @@ class FaultReader:
             links = tuple(self._chain(code, site, called))
             operands = (self._register(called, pc, links),) if links else ()
         objects = tuple(link.base for link in links if link.base is not None)
-        return SeenFault(replace(known, instruction=code.here.text, operands=operands), links, objects,
+        known = self._of_freed(replace(known, instruction=code.here.text, operands=operands), links)
+        return SeenFault(known, links, objects,
                          code.here.address)
 
     # -- the other signals ---------------------------------------------------------------------------------------

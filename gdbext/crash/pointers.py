@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gdbext.cpython.object_state import ObjectState, is_type, nearly_filled_with, read_object_state
-from gdbext.errors import GdbextError
+from gdbext.errors import GdbextError, if_unreadable
 from gdbext.inferior.address_space import Region
-from gdbext.inferior.cache import PAGE, read_available
+from gdbext.inferior.cache import PAGE, read_available, read_u64
 from gdbext.inferior.protocol import Memory, Module, Target
 from gdbext.model.reasons import Reason, because
 from gdbext.record import record
@@ -28,6 +28,8 @@ BAD = frozenset((NULL, SMALL, NON_CANONICAL, PATTERN, UNMAPPED))
 
 #: The header of a block of malloc with a mapping of its own, and how far such mappings are from others, in bytes.
 _MMAP_HEADER, _BESIDE = 16, 1 << 30
+#: Largest distance of two blocks in one free list, in bytes: a heap of glibc's.
+_NEARBY = 64 << 20
 #: The lowest address that Linux maps by default (vm.mmap_min_addr).
 LOWEST = 0x10000
 
@@ -152,10 +154,24 @@ class Pointers:
                 return Pointer(value, PYTHON, because("python-object", type=kind))
             if state.freed:
                 return Pointer(value, PYTHON, because("freed-python-object", type=kind, problem=state.problem))
+        if is_freed_block(self._memory, value):
+            return Pointer(value, MEMORY, because("freed-memory"))
         name = self.class_of(value)
         if name is not None:
             return Pointer(value, CPLUSPLUS, because("cpp-object", type=name))
         return _plain(value, region)
+
+
+@if_unreadable(False)
+def is_freed_block(memory: Memory, address: int) -> bool:
+    """Whether an address is that of a small block of malloc that is free: it begins with a link to the next one.
+
+    Source: glibc 2.32 malloc/malloc.c (PROTECT_PTR: the link is combined with its own address; the last one is null).
+    """
+    if address & 15:
+        return False
+    link = read_u64(memory, address) ^ address >> 12
+    return link == 0 or link & 15 == 0 and 0 < abs(link - address) < _NEARBY and bool(read_available(memory, link, 8))
 
 
 def _plain(value: int, region: Region | None) -> Pointer:

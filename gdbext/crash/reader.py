@@ -17,7 +17,7 @@ from gdbext.crash.gil_rules import GilRules
 from gdbext.crash.loggers import Logged, LoggerReader
 from gdbext.crash.pointers import Pointers
 from gdbext.crash.seen import FaultSite, SeenFault
-from gdbext.crash.suspects import SuspectFinder, is_library_function
+from gdbext.crash.suspects import GLUE, SuspectFinder, is_library_function
 from gdbext.elf.notes import build_id_at
 from gdbext.errors import GdbextError
 from gdbext.inferior.protocol import Module, Target
@@ -284,7 +284,8 @@ class CrashReader:
             if isinstance(frame, PyFrame):
                 return index
             if (self._sites.in_runtime(frame.pc) or self._side.interpreter_code[frame.pc]
-                    or self._code.module(frame.pc) is None or _OF_PYTHON_HEADERS.search(frame.file or "")):
+                    or self._code.module(frame.pc) is None or _OF_PYTHON_HEADERS.search(frame.file or "")
+                    or GLUE.match(frame.module or "")):
                 continue
             # templates of libraries do not count, unless the program's code was inlined into them
             functions = (*(call.function for call in frame.inlined), frame.function or "")

@@ -53,8 +53,8 @@ _OPERATOR = re.compile(r"::operator(?:[<>-]=?>?|\(\)|<<|>>)=?(?=[(<]).*", re.DOT
 _LIBRARIES = re.compile(r"^(std|__gnu_cxx|__cxxabiv1|pybind11|nanobind|core|alloc|boost|__rustc)"
                         r"(\[[0-9a-f]+\])?(::|$)"
                         r"|^(rust_begin_unwind|rust_panic|__rust_\w+)$")
-# libraries that only pass calls from Python to other code: any thread may be in them
-_GLUE = re.compile(r"^(libffi[-.]|_ctypes\.|_cffi_backend\.)")
+#: Libraries that only pass calls from Python to other code: any thread may be in them.
+GLUE = re.compile(r"^(libffi[-.]|_ctypes\.|_cffi_backend\.)")
 
 
 @record
@@ -202,7 +202,7 @@ class SuspectFinder:
                 continue
             function = self._code.frame(pc, i).function
             module = self._code.module(pc)
-            if module is not None and _GLUE.match(module.name):
+            if module is not None and GLUE.match(module.name):
                 continue
             if function is not None and is_library_function(function):
                 continue

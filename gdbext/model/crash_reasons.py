@@ -9,7 +9,9 @@ CrashCode = Literal[
     "function", "unnamed-function",
     # what is at an address
     "null", "small-number", "not-canonical", "fill-pattern", "code-in", "data-in", "not-readable", "not-mapped",
-    "on-stack-of", "python-object", "freed-python-object", "cpp-object", "mapped-file", "inaccessible-memory", "heap",
+    "on-stack-of", "python-object", "freed-python-object", "cpp-object", "mapped-file", "inaccessible-memory",
+    "freed-memory",
+    "read-from-freed", "link-of-malloc", "heap",
     "mapping", "memory",
     "memory-holding",
     # how a value got into a register
@@ -30,7 +32,8 @@ CrashCode = Literal[
     "file-is-longer", "freed-large-block", "block-at-page",
     # what the program said when it aborted
     "called-abort", "fatal-message", "stream-of-logger",
-    "c-library-ended", "heap-damaged", "sanitizer-ended", "rust-panic", "terminate-called", "terminate-in-handler",
+    "c-library-ended", "heap-damaged", "cxx-assertion", "sanitizer-ended", "rust-panic", "terminate-called",
+    "terminate-in-handler",
     "terminate-by-program", "joinable-thread", "pure-virtual", "pure-virtual-of", "python-ended",
     "panic-on-stack", "first-rust-panic", "panic-in-flight", "values-not-found", "message-nearest-on-stack",
     # rules of the C API

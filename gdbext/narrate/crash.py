@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gdbext.model import INFERRED, Crash, Finding, Frame, Operand, PyFrame, Suspect
+from gdbext.model.frames import library_of
 from gdbext.narrate.frames import frame_name, inlined_of_program, numbered
 from gdbext.narrate.names import Facts, thread_name
 from gdbext.narrate.reasons import explain
@@ -113,6 +114,9 @@ def _called(crash: Crash, index: int, end: int) -> str | None:
         at = f" at {inlined.file}:{inlined.line}" if inlined.file and inlined.line else ""
         callers[0] = f"{_cut(inlined.function, 200)}(){at}, inlined into {callers[0]}"
     callers += [_place(python, python.function)] if python is not None else []
+    if python is not None and library_of(python) is not None:
+        own = next((frame for frame in frames if isinstance(frame, PyFrame) and library_of(frame) is None), None)
+        callers += [_place(own, own.function)] if own is not None else []
     return ", called by ".join(callers)
 
 

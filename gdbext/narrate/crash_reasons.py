@@ -129,6 +129,9 @@ WORDINGS: Mapping[str, str | Callable[..., str]] = {
     "freed-python-object": "a Python object of type {type} that was freed ({problem})",
     "cpp-object": "a C++ object of class {type}",
     "mapped-file": "in the mapping of {file}, at byte {offset:#x} of the file",
+    "freed-memory": "memory that was freed",
+    "read-from-freed": "{fault}; the pointer to it is from {address:#x}, memory that was freed",
+    "link-of-malloc": "that memory begins with a link of malloc's list of free blocks",
     "inaccessible-memory": "memory that may not be accessed (a guard page, or reserved)",
     "heap": "heap",
     "mapping": "{name}",
@@ -208,6 +211,7 @@ WORDINGS: Mapping[str, str | Callable[..., str]] = {
     "c-library-ended": "the C library ended the program: {message}",
     "heap-damaged": "the C library ended the program: {message}. The heap was found damaged here; the write or free() "
                     "that damaged it may have been earlier and in other code",
+    "cxx-assertion": lambda message: f"the C++ library ended the program: {message or 'an assertion failed'}",
     "sanitizer-ended": lambda name, found_race: (
         f"{name} ended the program" + (": it found a data race" if found_race else "")
         + "; its report is the last thing that the program wrote to standard error"),

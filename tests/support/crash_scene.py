@@ -8,7 +8,7 @@ from gdbext.crash.pointers import Pointers
 from gdbext.crash.seen import FaultSite, SeenFault
 from gdbext.inferior.address_space import Region
 from gdbext.inferior.protocol import SignalInfo
-from gdbext.inferior.signals import SI_KERNEL, SIGSEGV
+from gdbext.inferior.signals import SI_KERNEL, SI_TKILL, SIGABRT, SIGSEGV
 from gdbext.model import Crash, Fault, Operand
 from gdbext.narrate.reasons import explain
 from gdbext.snapshot import take_snapshot
@@ -83,6 +83,17 @@ class Scene:
 def crash_of(target: FakeTarget) -> Crash:
     snapshot = take_snapshot(target)
     return snapshot.crash(snapshot.report(lambda thread: False))
+
+
+def aborted(scene: Scene) -> FakeThread:
+    """Let the thread call `abort` in `FUNCTION`."""
+    thread = scene.thread
+    pcs = (LIBC_TEXT + 0x100, LIBC_TEXT + 0x200, FUNCTION, APP_TEXT + 0x80)
+    scene.target.name(LIBC_TEXT + 0x200, "abort")
+    thread.frames = [(pc, thread.stack + 0x100 * i) for i, pc in enumerate(pcs)]
+    thread.registers.update(scene.registers, rip=pcs[0], rsp=thread.stack, orig_rax=234, fs_base=thread.pthread)
+    scene.target.signals[1] = SignalInfo(SIGABRT, SI_TKILL, None, 100, 5)
+    return thread
 
 
 def origins(fault: Fault, index: int | None = None) -> list[str]:

@@ -5,17 +5,16 @@ import dataclasses
 import pytest
 
 from gdbext.crash import abort
-from gdbext.inferior.protocol import Module, Section, SignalInfo, Symbol
-from gdbext.inferior.signals import SI_TKILL, SIGABRT
+from gdbext.inferior.protocol import Module, Section, SignalInfo
+from gdbext.inferior.signals import SIGABRT
 from gdbext.model import DERIVED, INFERRED, RECORDED
-from gdbext.model.frames import InlinedCall
 from gdbext.narrate.reasons import explain
 from gdbext.runtimes.libstdcxx import CxxException
 from gdbext.runtimes.messages import FatalError, RustPanic
 from tests.support.crash_rules import Rules
-from tests.support.crash_scene import FUNCTION, HEAP, Scene, crash_of
+from tests.support.crash_scene import HEAP, Scene, aborted, crash_of
 from tests.support.fake_elf import fake_elf
-from tests.support.fake_target import APP_TEXT, DRIVER_TEXT, LIBC_TEXT, FakeThread
+from tests.support.fake_target import DRIVER_TEXT, LIBC_TEXT
 from tests.support.reasons import text
 
 SANITIZER_TEXT = 0x7B00_0000_0000
@@ -24,16 +23,6 @@ SANITIZER_TEXT = 0x7B00_0000_0000
 @pytest.fixture
 def scene() -> Scene:
     return Scene()
-
-
-def aborted(scene: Scene) -> FakeThread:
-    thread = scene.thread
-    pcs = (LIBC_TEXT + 0x100, LIBC_TEXT + 0x200, FUNCTION, APP_TEXT + 0x80)
-    scene.target.name(LIBC_TEXT + 0x200, "abort")
-    thread.frames = [(pc, thread.stack + 0x100 * i) for i, pc in enumerate(pcs)]
-    thread.registers.update(scene.registers, rip=pcs[0], rsp=thread.stack, orig_rax=234, fs_base=thread.pthread)
-    scene.target.signals[1] = SignalInfo(SIGABRT, SI_TKILL, None, 100, 5)
-    return thread
 
 
 def say(scene: Scene, text: str) -> None:
@@ -118,40 +107,6 @@ def test_uncaught_exception_with_an_uncertain_text_is_inferred(scene: Scene, mon
     assert (fault.kind, fault.evidence, fault.why) == ("uncaught-exception", INFERRED, text("the first text in it"))
 
 
-def test_terminate_of_the_program_is_not_an_exception(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An exception of long ago may still be in memory."""
-    aborted(scene)
-    scene.target.name(LIBC_TEXT + 0x200, "std::terminate()")
-    monkeypatch.setattr(abort, "find_exceptions", lambda *_: [THROWN])
-    fault = crash_of(scene.target).fault
-    assert (fault.kind, fault.message) == ("terminate", None)
-    assert explain(fault.text) == "the program called std::terminate()"
-
-
-@pytest.mark.parametrize(("function", "inlined", "text"), [
-    ("std::thread::~thread()", (), "a std::thread was destroyed while it was joinable"),
-    ("upload()", ("std::thread::~thread",), "a std::thread was destroyed while it was joinable"),
-    ("std::thread::operator=(std::thread&&)", (), "a std::thread was assigned to while it was joinable"),
-    ("upload()", ("std::thread::join",), "the program called std::terminate()")])
-def test_terminate_of_a_joinable_thread(scene: Scene, function: str, inlined: tuple[str, ...], text: str) -> None:
-    aborted(scene)
-    scene.target.name(LIBC_TEXT + 0x200, "std::terminate()")
-    scene.target.name(FUNCTION - 1, function)
-    if inlined:
-        scene.target.symbols[FUNCTION - 1] = Symbol(function, inlined=tuple(InlinedCall(name) for name in inlined))
-    fault = crash_of(scene.target).fault
-    assert fault.kind == "terminate"
-    assert text in explain(fault.text)
-
-
-def test_pure_virtual_call_names_the_object(scene: Scene) -> None:
-    thread = aborted(scene)
-    scene.target.name(LIBC_TEXT + 0x200, "__cxa_pure_virtual")
-    fault = crash_of(scene.target).fault
-    assert (fault.kind, thread.ref.number) == ("pure-virtual-call", 1)
-    assert explain(fault.text).startswith("a pure virtual function was called: its object is being")
-
-
 @pytest.mark.parametrize(("name", "kind"), [("rust_panic", "rust-panic"), ("stop", "abort")])
 def test_rust_panic(scene: Scene, monkeypatch: pytest.MonkeyPatch, name: str, kind: str) -> None:
     thread = aborted(scene)
@@ -193,3 +148,13 @@ def test_sanitizer(scene: Scene, function: str, race: bool) -> None:
     assert fault.kind == "sanitizer"
     assert explain(fault.text).startswith("ThreadSanitizer ended the program")
     assert ("data race" in explain(fault.text)) is race
+
+
+def test_failed_assertion_of_the_cxx_library(scene: Scene) -> None:
+    """Its text is still in the buffer in which it was printed, below the frames that are active."""
+    thread = aborted(scene)
+    scene.target.name(LIBC_TEXT + 0x200, "std::__glibcxx_assert_fail(char const*, int, char const*, char const*)")
+    assert explain(crash_of(scene.target).fault.text) == "the C++ library ended the program: an assertion failed"
+    scene.target.ram.write(thread.stack + 0x50, b"vector.h:9: f(): Assertion '__n < this->size()' failed.")
+    fault = crash_of(scene.target).fault
+    assert (fault.kind, fault.message) == ("assertion", "Assertion '__n < this->size()' failed.")

@@ -18,8 +18,6 @@ from gdbext.inferior.signals import (
     SIGFPE,
     SIGILL,
     SIGSEGV,
-    SIGSYS,
-    SIGTRAP,
 )
 from gdbext.model import DERIVED, INFERRED, RECORDED, Fault
 from gdbext.narrate.reasons import explain
@@ -361,76 +359,6 @@ def test_bus_errors_of_other_kinds(scene: Scene) -> None:
     assert (fault.kind, explain(fault.text)) == ("hardware", f"read 8 bytes at {HEAP:#x}: memory is faulty (hardware)")
 
 
-def division(scene: Scene, *texts: str, code: int = 1, **registers: int) -> Fault:
-    pc = scene.code(*texts)
-    return scene.read(SignalInfo(SIGFPE, code, pc), None, rip=pc, **registers).fault
-
-
-def test_division_by_zero(scene: Scene) -> None:
-    scene.target.ram.u32(HEAP + 8, 0)
-    fault = division(scene, "mov 0x8(%rbx),%ecx", "idiv %ecx", rbx=HEAP, rcx=0xFFFF_FFFF_0000_0000)
-    assert (fault.signal, fault.code, fault.kind) == ("SIGFPE", "FPE_INTDIV", "division")
-    assert explain(fault.text) == "an integer was divided by 0"
-    assert (fault.operands[0].text, fault.operands[0].value) == ("%ecx", 0)
-    assert origins(fault) == ["%rcx was read from 0x8(%rbx): %rbx is 0x5000000000, heap"]
-
-
-def test_division_by_zero_in_memory(scene: Scene) -> None:
-    fault = division(scene, "divl 0x8(%rbx)", rbx=HEAP)
-    assert explain(fault.text) == "an integer was divided by 0"
-    assert (fault.operands[0].text, fault.operands[0].value) == ("0x8(%rbx)", 0)
-
-
-@pytest.mark.parametrize(("text", "rcx", "shown"), [
-    ("idiv %ecx", 0xFFFF_FFFF, -1), ("idiv %rcx", (1 << 64) - 1, -1), ("div %ecx", 0x1_0000_0002, 2),
-    ("idiv %cl", 0x5FF, -1), ("div %rcx", (1 << 64) - 1, (1 << 64) - 1)])
-def test_quotient_too_large(scene: Scene, text: str, rcx: int, shown: int) -> None:
-    fault = division(scene, text, rcx=rcx)
-    assert (fault.kind, explain(fault.text)) == (
-        "division", f"the quotient of a division by {shown} is too large for its register")
-
-
-def test_quotient_too_large_with_a_divisor_in_memory(scene: Scene) -> None:
-    scene.target.ram.u32(HEAP, 0xFFFFFFFF, 5)
-    assert "division by -1 is too large" in explain(division(scene, "idivl (%rbx)", rbx=HEAP).text)
-
-
-def test_unreadable_divisor(scene: Scene) -> None:
-    fault = division(scene, "idivl (%rbx)", rbx=0x1000)
-    assert explain(fault.text) == "an integer was divided by 0, or the quotient is too large"
-
-
-def test_other_arithmetic(scene: Scene) -> None:
-    fault = division(scene, "divsd %xmm1,%xmm0", code=3)
-    assert (fault.kind, explain(fault.text)) == ("arithmetic", "an arithmetic error in `divsd %xmm1,%xmm0`")
-    fault = Scene().read(SignalInfo(SIGFPE, 1, FUNCTION), rip=FUNCTION).fault
-    assert (fault.kind, explain(fault.text), fault.instruction) == ("arithmetic", "an arithmetic error", None)
-
-
-@pytest.mark.parametrize(("text", "kind", "said"), [
-    (None, "illegal-instruction", "are not an instruction (00 00 "), ("ud2", "trap", "trapped (`ud2`)"),
-    ("ud1 %eax,%ecx", "trap", "trapped (`ud1 %eax,%ecx`)"),
-    ("(bad)", "illegal-instruction", "ran bytes that are not an instruction"),
-    ("vaddps %zmm0,%zmm1,%zmm2", "illegal-instruction", "does not have the instruction `vaddps %zmm0,%zmm1,%zmm2`")])
-def test_illegal_instructions(scene: Scene, text: str | None, kind: str, said: str) -> None:
-    pc = scene.code(text) if text is not None else FUNCTION
-    fault = scene.read(SignalInfo(SIGILL, 2, pc), rip=pc).fault
-    assert (fault.signal, fault.code, fault.kind) == ("SIGILL", "ILL_ILLOPN", kind)
-    assert said in explain(fault.text)
-
-
-def test_trap(scene: Scene) -> None:
-    fault = scene.read(SignalInfo(SIGTRAP, SI_KERNEL, 0)).fault
-    assert fault.kind == "trap"
-    assert "int3" in explain(fault.text)
-
-
-def test_seccomp(scene: Scene) -> None:
-    fault = scene.read(SignalInfo(SIGSYS, 1, FUNCTION), rax=56).fault
-    assert (fault.code, fault.kind, explain(fault.text)) == (
-        "SYS_SECCOMP", "seccomp", "system call clone() is forbidden by a seccomp filter")
-
-
 def test_abort(scene: Scene) -> None:
     fault = scene.read(SignalInfo(SIGABRT, SI_TKILL, None, 100, 1000)).fault
     assert (fault.kind, explain(fault.text), fault.sender) == ("abort", "the program called abort()", None)
@@ -501,7 +429,7 @@ def test_fault_has_the_registers(scene: Scene) -> None:
 
 
 def test_large_block_that_was_freed(scene: Scene) -> None:
-    """malloc places it 16 bytes behind the start of a mapping of its own, beside other mappings."""
+    """Malloc places it 16 bytes behind the start of a mapping of its own, beside other mappings."""
     block = DRIVER_TEXT - 0x100000 + 0x10
     fault = scene.segv("mov 0x8(%rdi),%rax", address=block + 8, rdi=block)
     assert (fault.kind, fault.evidence) == ("unmapped", INFERRED)
@@ -512,4 +440,22 @@ def test_large_block_that_was_freed(scene: Scene) -> None:
 def test_pointer_that_is_no_block_of_malloc(scene: Scene, pointer: int) -> None:
     """It is far from all mappings, or elsewhere in its page."""
     fault = scene.segv("mov 0x8(%rdi),%rax", address=pointer + 8, rdi=pointer)
+    assert "freed" not in explain(fault.text)
+
+
+@pytest.mark.parametrize("link", [HEAP + 0x200, 0])
+def test_pointer_from_memory_that_was_freed(scene: Scene, link: int) -> None:
+    """Malloc combines its links with their own address; the last one is null."""
+    block = HEAP + 0x100
+    word = link ^ block >> 12
+    scene.target.ram.u64(block, word)
+    fault = scene.segv("mov (%rdi),%rax", "mov 0x8(%rax),%rdx", address=word + 8, rdi=block, rax=word)
+    assert fault.evidence == DERIVED
+    assert explain(fault.text).endswith(f"; the pointer to it is from {block:#x}, memory that was freed")
+
+
+def test_pointer_from_memory_that_is_in_use(scene: Scene) -> None:
+    block = HEAP + 0x100
+    scene.target.ram.u64(block, 0x5_0000_0000)
+    fault = scene.segv("mov (%rdi),%rax", "mov 0x8(%rax),%rdx", address=0x5_0000_0008, rdi=block, rax=0x5_0000_0000)
     assert "freed" not in explain(fault.text)
