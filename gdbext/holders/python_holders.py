@@ -17,6 +17,7 @@ from gdbext.locks.seen import Orphaned, SeenLock, held_by, may_be_held_by, with_
 from gdbext.model import DERIVED, INFERRED
 from gdbext.model.kinds import kind_of
 from gdbext.model.reasons import because, joined
+from gdbext.threads.gone import NOT_LIVING
 
 _INSIDE = because("in-with-block")
 
@@ -63,7 +64,7 @@ def _in_another_process(found: SeenLock, lock: PyLock, context: HolderContext) -
     proc = context.waits.target.proc
     sharers = proc.sharers(lock.words[0]) if proc is not None and lock.words else None
     if sharers is not None and sharers.complete and not sharers.others:
-        return replace(found, held=Orphaned(because("holding-process-ended"), DERIVED))
+        return replace(found, held=Orphaned(NOT_LIVING, DERIVED), why=because("holding-process-ended"))
     return replace(found, why=because("held-by-another-process"))
 
 

@@ -178,10 +178,10 @@ def _most_telling(facts: Facts, deadlock: Deadlock) -> Words:
     return ("; ", *thread_name(facts, thread.number), " waits for ", *short_lock(facts, lock.id), *where, *held)
 
 
-def _how_telling(thread: Thread, lock: Lock) -> tuple[bool, bool, bool, bool, int]:
+def _how_telling(thread: Thread, lock: Lock) -> tuple[int, bool, bool, int]:
     """Orders waits: the most telling one is the least."""
-    work = thread.at_work
-    return lock.is_outside, bool(lock.holders), work is None, work is not None and work.is_module, thread.number
+    work = int(thread.at_work.is_module) if thread.at_work is not None else 2 if thread.in_loop is not None else 3
+    return work, lock.is_outside, bool(lock.holders), thread.number
 
 
 def _waiting_tasks(report: Report, deadlock: Deadlock) -> list[int]:

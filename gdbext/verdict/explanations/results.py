@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gdbext.model import RESULT_PENDING, RESULT_STATES, PyFrame, Thread
 from gdbext.model.kinds import kind_of
+from gdbext.model.reasons import find_reasons
 from gdbext.model.standard_library import role_of
 from gdbext.model.verdict import Verdict, VerdictKind
 from gdbext.verdict.scene import Scene, continues, is_timed, time_left
@@ -13,15 +14,22 @@ _SOON = 60.0
 
 
 def pool(scene: Scene) -> Verdict | None:
-    """All workers of the pools of threads wait for results, no thread is known to make one, and none runs."""
+    """All workers of the pools of threads wait for results of calls behind themselves, and no thread runs."""
     workers = [thread for thread in scene.report.threads if any(
         isinstance(frame, PyFrame) and role_of(frame) == "thread-worker" for frame in thread.stack)]
     if not workers or scene.running or not all(
-            scene.waits_for_result(worker) and not scene.holders(worker) for worker in workers):
+            scene.waits_for_result(worker) and not scene.holders(worker) and _is_queued(scene, worker)
+            for worker in workers):
         return None
     others = [thread.number for thread in scene.report.threads
               if thread not in workers and scene.waits_for_result(thread)]
     return Verdict("pool", tuple(worker.number for worker in workers), tuple(others))
+
+
+def _is_queued(scene: Scene, worker: Thread) -> bool:
+    """Whether a worker waits for the result of a call in the queue of its pool."""
+    lock = scene.lock(worker)
+    return lock is not None and next(find_reasons(lock.why, "call-is-queued"), None) is not None
 
 
 def result(scene: Scene) -> Verdict | None:

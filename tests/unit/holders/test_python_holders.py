@@ -150,10 +150,11 @@ def test_lock_between_processes(program: Program, count: int) -> None:
         assert said(found.why) == "no thread of this process holds it; another process may"
 
 
-@pytest.mark.parametrize(("others", "orphan"), [
-    ("", "no thread of this process has it, and no other process has it mapped any more"), ("200", None)])
+@pytest.mark.parametrize(("others", "why"), [
+    ("", "no thread of this process has it, and no other process has it mapped any more"),
+    ("200", "no thread of this process holds it; another process may")])
 def test_lock_between_processes_whose_holder_has_ended(program: Program, tmp_path: Path, others: str,
-                                                       orphan: str | None) -> None:
+                                                       why: str) -> None:
     python = program.python
     handle, lock = python.build.alloc(32), python.build.alloc(64)
     thread = program.target.thread()
@@ -169,7 +170,7 @@ def test_lock_between_processes_whose_holder_has_ended(program: Program, tmp_pat
         fake.write(f"{pid}/maps", mapping)
     program.target.proc = fake.proc()
     found = lock_of(program.look(), lock)
-    assert (said(found.orphan) if found.orphan else None) == orphan
+    assert (found.orphan is not None, said(found.why)) == (not others, why)
 
 
 def test_thread_with_the_ident_of_the_owner_and_without_python_frames_is_inferred(program: Program) -> None:

@@ -72,6 +72,7 @@ HELD_BY_1 = lock("py-lock", 15, 1)
 END_OF_2 = lock("thread-exit", 4, 2)
 EVENT = lock("py-event", 5, state="not set")
 RESULT = lock("py-condition", 6, state="result is pending")
+QUEUED = replace(lock("py-condition", 21, state="result is pending"), why=because("call-is-queued"))
 JOIN = lock("py-condition", 7, state="not all tasks are done")
 EMPTY = lock("py-condition", 8, state="queue is empty")
 UNKNOWN = lock("py-lock", 9)
@@ -84,7 +85,7 @@ GIL_OF_2 = lock("gil", 11, 2, state="held")
 POOL = "/usr/lib/python3.11/concurrent/futures/thread.py"
 PROCESSES = ("/usr/lib/python3.11/multiprocessing/pool.py", "/usr/lib/python3.11/subprocess.py")
 LOCKS = (SOCKET, INPUT, SERVED, HELD_BY_2, END_OF_2, EVENT, RESULT, JOIN, EMPTY, UNKNOWN, FREE, GIL_OF_2, OWN_PIPE,
-         OF_CHILD, OF_OTHER, HELD_BY_1, SEMAPHORE)
+         OF_CHILD, OF_OTHER, HELD_BY_1, SEMAPHORE, QUEUED)
 
 
 @pytest.mark.parametrize(("made", "kind", "threads", "behind"), [
@@ -152,7 +153,10 @@ def test_verdicts_of_whole_reports(made: Report, kind: str, threads: tuple[int, 
     ([thread(1, RESULT), thread(2, status="running")], "computing", (2,), ()),
     ([thread(1, RESULT, timed=True), thread(2, EMPTY)], "idle", (), ()),
     # pools of threads
-    ([thread(1, RESULT), thread(2, RESULT, files=("/app/job.py", POOL), function="_worker")], "pool", (2,), (1,)),
+    ([thread(1, RESULT), thread(2, QUEUED, files=("/app/job.py", POOL), function="_worker")], "pool", (2,), (1,)),
+    # it may come from elsewhere
+    ([thread(1, RESULT), thread(2, RESULT, files=("/app/job.py", POOL), function="_worker")], "blocked-behind", (1, 2),
+     ()),
     ([thread(1, RESULT), thread(2, RESULT, files=(POOL,), function="_worker"),
       thread(3, EMPTY, files=(POOL,), function="_worker")], "blocked-behind", (1, 2), ()),
     ([thread(1, RESULT), thread(2, RESULT, files=(POOL,), function="_worker"),

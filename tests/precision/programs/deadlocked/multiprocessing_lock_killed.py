@@ -1,9 +1,9 @@
 """birdnet-team/birdnet#73: a worker process is killed while it has a `multiprocessing.Lock`; the others wait forever.
 
-The lock is a semaphore in shared memory, which has no owner. The waiting process cannot know whether another one will
-post it; its own threads are not involved.
+The lock is a semaphore in shared memory, which has no owner. No other process has it mapped any more, so none will post
+it; a core does not show that.
 
-Truth: {"expect": "hang"}
+Truth: {"expect": "deadlock", "edges": [["main", "py-lock", null]], "silent": ["core"]}
 """
 
 import multiprocessing
