@@ -39,6 +39,7 @@ from gdbext.layout.table import Struct
 from gdbext.model import ProblemKind, TargetKind
 from gdbext.proofs.known_code import KnownCode
 from gdbext.remembered import remembered
+from gdbext.runtimes.names import short_name
 
 _MASK64 = 0xFFFFFFFFFFFFFFFF
 # `info files`: "	0x00005555 - 0x00005570 is .interp in /lib/libm.so.6"; no "in" for the main executable. A core's
@@ -190,7 +191,7 @@ class GdbTarget:
         try:
             for frame in iter_frames(self._switch(thread)):
                 # inlined calls come before the frame that contains them
-                inlined = f" of {decoded(frame.name) or 'an inlined call'}" if is_inlined(frame) else ""
+                inlined = f" of {short_name(decoded(frame.name) or 'an inlined call')}" if is_inlined(frame) else ""
                 for name, kind, value in _variables(frame) if index == 0 else ():
                     found.setdefault(name + inlined, (name + inlined, kind, value))
                 index -= not is_inlined(frame)

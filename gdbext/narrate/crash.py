@@ -10,7 +10,7 @@ from gdbext.narrate.frames import frame_name, inlined_of_program, numbered
 from gdbext.narrate.names import Facts, thread_name
 from gdbext.narrate.reasons import explain
 from gdbext.narrate.threads import doing
-from gdbext.narrate.words import Foreign, Marked, Words, capitalised, known_by, reason
+from gdbext.narrate.words import Foreign, Marked, Words, capitalised, known_by, listed, reason
 
 #: The title of each rule.
 _RULES = {
@@ -30,6 +30,8 @@ _STRONG = frozenset(("has-the-object", "same-function", "same-python-object"))
 SUSPECTS = "Suspects of a data race, the likeliest first, with what each was doing:"
 #: How many frames that have begun a recursion are named.
 _MAX_BEGUN = 3
+#: How many suspects are named above the stack.
+_MAX_SUSPECTS = 4
 #: How many functions of a recursion are named.
 _MAX_NAMES = 6
 
@@ -159,12 +161,19 @@ def suspect_title(facts: Facts, suspect: Suspect) -> Words:
     return (name, *((" ", *doing(facts, thread)) if thread is not None else ()))
 
 
-def first_suspect(facts: Facts, crash: Crash) -> Words:
-    """The likeliest suspect with the reason, if it is one that stands beside the fault; empty without any."""
-    for suspect in crash.suspects[:1]:
-        if suspect.reasons[0].code in _STRONG:
-            return ("may have raced with ", *thread_name(facts, suspect.thread), ", which ", reason(suspect.reasons[0]))
-    return ()
+def likely_suspects(facts: Facts, crash: Crash) -> Words:
+    """The threads that may have raced, if the likeliest is one that stands beside the fault; empty without any.
+
+    Of several, each may be innocent, so only one that is alone has its reason here.
+    """
+    first = next(iter(crash.suspects), None)
+    if first is None or first.reasons[0].code not in _STRONG:
+        return ()
+    if len(crash.suspects) == 1:
+        return ("may have raced with ", *thread_name(facts, first.thread), ", which ", reason(first.reasons[0]))
+    names = [thread_name(facts, suspect.thread) for suspect in crash.suspects[:_MAX_SUSPECTS]]
+    more = "" if len(names) == len(crash.suspects) else f" and {len(crash.suspects) - len(names)} more"
+    return ("may have raced with one of these: ", *listed(names), more)
 
 
 def suspicions(suspect: Suspect) -> list[str]:

@@ -9,7 +9,7 @@ from gdbext.narrate.crash import (
     SUSPECTS,
     broken_rule,
     circumstances,
-    first_suspect,
+    likely_suspects,
     own_findings,
     suspect_title,
     suspicions,
@@ -48,7 +48,7 @@ def crash_text(text: TextRenderer, crash: Crash) -> Safe:
     lines = [text.say(title(facts, crash)), f"  {text.say(what_happened(crash))}",
              *(f"  {text.say(broken_rule(facts, each))}" for each in own),
              *(f"  {printable(line)}" for line in circumstances(crash)),
-             *(f"  {text.say(words)}" for words in [first_suspect(facts, crash)] if words), "",
+             *(f"  {text.say(words)}" for words in [likely_suspects(facts, crash)] if words), "",
              *_instruction(crash.fault), *_stack(text, crash)]
     if others:
         lines += ["Rules broken:", *(f"  {text.say(broken_rule(facts, each))}" for each in others), ""]

@@ -59,6 +59,7 @@ class Code:
         self._stacks: dict[tuple[int, int, int], list[tuple[int, int]]] = {}
         # program counters of frames that signals interrupted: these are no return addresses
         self._interrupted: set[int] = set()
+        self._signal_returns: dict[int, bool] = {}
 
     @cached_property
     def unlisted(self) -> str | None:
@@ -97,9 +98,14 @@ class Code:
             if module is not None and not any(module is other for other in self.modules):
                 return None
         # a signal handler returns to the first instruction of the trampoline, which has called nothing
-        is_call = (index > 0 and address not in self._interrupted
-                   and not self.cpu.is_signal_return(self._target.memory, address))
+        is_call = index > 0 and address not in self._interrupted and not self._is_signal_return(address)
         return max(address - 1, 0) if is_call else address
+
+    def _is_signal_return(self, pc: int) -> bool:
+        known = self._signal_returns.get(pc)
+        if known is None:
+            known = self._signal_returns[pc] = self.cpu.is_signal_return(self._target.memory, pc)
+        return known
 
     def frame(self, pc: int, index: int) -> NativeFrame:
         """The native frame of a program counter.
@@ -162,7 +168,7 @@ class Code:
         if key not in self._stacks:
             frames = self._stacks[key] = self._unwind(thread, registers)
             self._interrupted.update([after[0] for (pc, _), after in zip(frames[:_MAX_HANDLED], frames[1:])
-                                      if self.cpu.is_signal_return(self._target.memory, pc)])
+                                      if self._is_signal_return(pc)])
         return self._stacks[key]
 
     def _unwind(self, thread: ThreadRef, registers: Mapping[str, int]) -> list[tuple[int, int]]:

@@ -207,6 +207,18 @@ Suspects of a data race, the likeliest first, with what each was doing:
     assert "Suspects" not in page(CRASH)
 
 
+def test_likely_suspects_are_above_the_stack() -> None:
+    """One that is alone has its reason there; of several, any may be innocent."""
+    strong, weak = because("same-function", function="intern()"), because("same-library", function="f()", library="x")
+    covered = (because("no-common-lock"),)
+    alone = page(dataclasses.replace(CRASH, suspects=(Suspect(2, (strong,), covered),)))
+    assert '  may have raced with thread 2 "loader", which is in intern() too\n' in alone.partition("Stack of")[0]
+    several = page(dataclasses.replace(CRASH, suspects=(Suspect(2, (strong,), covered), Suspect(1, (weak,), covered))))
+    assert ('  may have raced with one of these: thread 2 "loader", thread 1 "MainThread"\n'
+            in several.partition("Stack of")[0])
+    assert "raced" not in page(dataclasses.replace(CRASH, suspects=(Suspect(2, (weak,), covered),)))
+
+
 def test_missing_files() -> None:
     text = page(dataclasses.replace(CRASH, missing=(said("libx.so is not there"), said("the core is truncated"))))
     assert "\nMissing: libx.so is not there\nMissing: the core is truncated\n" in text
