@@ -100,7 +100,11 @@ class Tree:
 
     def _serves(self, pid: int) -> bool:
         report = self.snapshots[pid].report
-        return report is not None and serves_others(report)
+        return report is not None and (serves_others(report) or self.reads_inherited(pid))
+
+    def reads_inherited(self, pid: int) -> bool:
+        """Whether a process waits for the end of a pipe that another one only has because it was forked."""
+        return any(node.pid == pid and wait.inherited for node, wait in self.waits.items())
 
     def _goes_on(self, pid: int) -> bool:
         report = self.snapshots[pid].report
@@ -131,7 +135,8 @@ def run_if_found(pid: int, awaited: Iterable[int], status: int, options: argpars
     tree = _snapshot(pid, parents, replace(how, timeout=min(how.timeout, _UNASKED)), _MOST_UNASKED)
     is_over = status == OUTSIDE and tree.status == NOTHING_FOUND
     if not is_over and tree.status != FOUND and not any(
-            _explains(seen, status) for member, seen in tree.snapshots.items() if member != pid):
+            _explains(seen, status) or tree.reads_inherited(member)
+            for member, seen in tree.snapshots.items() if member != pid):
         return None
     _write(tree, tree.triage, options)
     return tree.status

@@ -14,6 +14,7 @@ from gdbext.model import (
     RECORDED,
     RESULT_STATES,
     SHARED,
+    TO_READ,
     Deadlock,
     Edge,
     Evidence,
@@ -22,7 +23,7 @@ from gdbext.model import (
     Wait,
     weakest,
 )
-from gdbext.model.kinds import kind_of
+from gdbext.model.kinds import GIL, kind_of
 from gdbext.model.reasons import Reason, because, joined
 from gdbext.verdict.ended_by import only_this_process_ends
 from gdbext.verdict.graph import Need, find_behind, find_cycles, find_stuck
@@ -61,6 +62,9 @@ def find_standstill(threads: Sequence[Thread], locks: Iterable[Lock], first: int
     :return: None as well where a thread runs or waits for something else, or another process may step in.
     """
     by_id = {lock.id: lock for lock in locks}
+    # a thread that makes a result is no such cause
+    wanted = {thread.waits.lock for thread in threads if thread.waits is not None
+              and thread.waits.lock in by_id and by_id[thread.waits.lock].state not in RESULT_STATES}
     edges = []
     for thread in threads:
         lock = by_id.get(thread.waits.lock) if thread.waits is not None else None
@@ -69,6 +73,10 @@ def find_standstill(threads: Sequence[Thread], locks: Iterable[Lock], first: int
         kind = kind_of(lock.kind)
         if kind.behaviour == "outside":
             if thread.number not in closed and not only_this_process_ends(lock):
+                return None
+            # a thread that has a lock which others want is the cause, unless it is an event loop that they wake
+            held = [by_id[hold.lock].kind for hold in thread.holds if hold.lock in wanted]
+            if held and (GIL in held or lock.state == TO_READ):
                 return None
             edges.append(Edge(thread.number, lock.id, None, INFERRED))
             continue

@@ -42,14 +42,14 @@ NOT_YET: dict[str, str] = {
         "sometimes weak false alarm: BLOCKED: thread 2 \"worker-0\" waits for result , result is pending (a "
         "condition has no owner: any thread may notify it); ..., status 5",
     "loop_waits_for_thread_that_needs_loop-core":
-        "vague: POOL EXHAUSTED: the only worker of a pool, thread 2 \"importer_0\", waits for a result, and no "
-        "worker is left ..., status 1",
+        "vague: STANDSTILL: all 2 threads wait for what only the others could do; thread 2 \"importer_0\" waits for "
+        "result in import_rows ..., status 1",
     "loop_waits_for_thread_that_needs_loop-live":
-        "vague: POOL EXHAUSTED: the only worker of a pool, thread 2 \"importer_0\", waits for a result, and no "
-        "worker is left ..., status 1",
+        "vague: STANDSTILL: all 2 threads wait for what only the others could do; thread 2 \"importer_0\" waits for "
+        "result in import_rows ..., status 1",
     "mp_pool_initializer_fails-live":
-        "vague: WAITS FOR CHILD PROCESSES: thread 1 \"MainThread\" waits for result result of "
-        "mp_pool_initializer_fails, result ..., status 5",
+        "vague: BLOCKED: thread 1 \"MainThread\" waits for result result of mp_pool_initializer_fails, result is "
+        "pending (an event has no owner: any thread may set it)., status 5",
     "native_pool_waits_for_itself-core":
         "unknown: UNKNOWN: thread 1 waits for futex word in native_pool_waits_for_itself, waited for (a "
         "std::future that a ..., status 3",

@@ -17,6 +17,7 @@ from gdbext.model import (
     Deadlock,
     Edge,
     Evidence,
+    Hold,
     Holder,
     Lock,
     Thread,
@@ -285,6 +286,17 @@ def test_event_loop_that_watches_nothing_from_outside() -> None:
     found = find_standstill(threads({1: "S", 2: "Q"}), locks, 1, closed=(1,))
     assert found is not None
     assert found.threads == (1, 2)
+
+
+@pytest.mark.parametrize(("kind", "state", "found"), [
+    ("mutex", "waiting for events", True), ("mutex", "waiting to read", False), ("gil", "waiting for events", False)])
+def test_thread_with_a_lock_is_the_cause_unless_its_event_loop_waits_for_the_others(
+        kind: LockKind, state: str, found: bool) -> None:
+    here = because("other-end-here", fds=(4,))
+    locks = [replace(lock("S", kind="descriptor", why=None), state=state, why=here), lock("M", 1, kind=kind)]
+    first, second = threads({1: "S", 2: "M"})
+    waiting = [replace(first, holds=(Hold("M", EXCLUSIVE, RECORDED),)), second]
+    assert (find_standstill(waiting, locks, 1) is not None) is found
 
 
 def test_first_thread_waits_for_what_a_lock_protects() -> None:
