@@ -10,7 +10,7 @@ from gdbext.model.kinds import kind_of, name_of_kind
 from gdbext.model.reasons import Reason
 from gdbext.narrate.locks import holding, holds, waiting
 from gdbext.narrate.names import Facts, heading
-from gdbext.narrate.words import Foreign, Word, Words, reason
+from gdbext.narrate.words import Foreign, Word, Words, plural, reason
 
 #: How a thread waits for a descriptor, by the lock's state.
 _ON_DESCRIPTOR = {
@@ -149,3 +149,9 @@ def groups(facts: Facts, shown: Sequence[int] | None = None, *, each: bool = Fal
         made.setdefault(key, []).append(thread)
     return [Group(sorted(members, key=lambda thread: thread.number), found[members[0].number])
             for members in made.values()]
+
+
+def not_listed(left: Sequence[Group]) -> str:
+    """What follows a list of threads that was cut; without any thread left, its last stack was cut."""
+    count = sum(len(group.members) for group in left)
+    return f"... {plural(count, 'more thread') if count else 'more frames'}: --each lists all"

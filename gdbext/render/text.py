@@ -38,6 +38,8 @@ from gdbext.render.escape import NOTHING, Safe, as_text, joined, printable
 from gdbext.render.source_excerpts import Source, SourceExcerpts
 from gdbext.render.style import COLOURS, Style, columns, shorten_path
 
+#: How many lines the list of threads of a crash has; --each lists all.
+_MAX_LINES = 220
 #: How many frames of each thread ``top`` shows.
 _TOP = 3
 #: How many characters the links of a deadlock may take on one line.
@@ -374,13 +376,21 @@ class TextRenderer:
         :param stacks: ``full``, ``top`` (the first frames only) or ``none``.
         :param between: texts that come between the verdict and the threads.
         """
+        # of a crash the other threads are rarely the answer
+        room = _MAX_LINES if self.facts.verdict.kind == "crash" and not each else None
         return joined([self.verdict(), *between, as_text([verdict.ALL_THREADS]),
-                       as_text(self.thread_list(shown, each, stacks)), as_text(self.problems())])
+                       as_text(self.thread_list(shown, each, stacks, room)), as_text(self.problems())])
 
-    def thread_list(self, shown: Sequence[int] | None, each: bool, stacks: str) -> list[str]:
-        """The threads with their stacks, as in `threads`."""
+    def thread_list(self, shown: Sequence[int] | None, each: bool, stacks: str, room: int | None = None) -> list[str]:
+        """The threads with their stacks, as in `threads`.
+
+        :param room: about how many lines there may be; None: any number.
+        """
         lines: list[str] = []
-        for group in threads.groups(self.facts, shown, each=each, stacks=stacks != "none"):
+        groups = threads.groups(self.facts, shown, each=each, stacks=stacks != "none")
+        for index, group in enumerate(groups):
+            if room is not None and len(lines) >= room:
+                return [*lines[:room], "", threads.not_listed(groups[index:]), ""]
             first = group.members[0]
             lines.append(self._introduction(group.members, f" {threads.SAID_ABOVE}"))
             for hold in first.holds:
@@ -389,7 +399,7 @@ class TextRenderer:
             if stacks != "none":
                 lines += self._stack(parts_of(first), _TOP if stacks == "top" else None, "  ")
             lines.append("")
-        return lines
+        return lines if room is None or len(lines) <= room else [*lines[:room], threads.not_listed(())]
 
     def problems(self) -> list[str]:
         """The notes and problems of the report."""

@@ -189,6 +189,21 @@ Rules broken:
     assert "Rules broken" not in page(CRASH)
 
 
+def test_threads_of_a_crash_are_cut() -> None:
+    """They are rarely the answer; --each lists all."""
+    base = report_of(CRASH)
+    others = tuple(dataclasses.replace(
+        base.threads[-1], number=number, lwp=number, waits=None, holds=(), parts=(),
+        stack=(PyFrame("f", "f", "/app/job.py", number),) * 3) for number in range(10, 400))
+    report = dataclasses.replace(base, threads=(*base.threads, *others))
+    text, whole = (TextRenderer(report, Style(), lambda file, line: None).threads(None, each, "full")
+                   for each in (False, True))
+    assert len(text.splitlines()) < 260
+    assert re.search(r"^\.\.\. 3\d\d more threads: --each lists all$", text, re.MULTILINE)
+    assert "Thread 399 " in whole
+    assert "--each" not in whole
+
+
 def test_suspects() -> None:
     suspects = (Suspect(2, (because("same-function", function="intern()"), said("has 0x10 in %rbx")),
                         (because("no-common-lock"),)),
