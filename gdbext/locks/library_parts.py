@@ -52,6 +52,10 @@ class LibraryWaits:
         """What a thread waits for that is outside of the process, asleep or in a loop; None for any other thread."""
         return None
 
+    def find_retried(self, seen: SeenThread) -> SeenLock | None:
+        """A lock that a thread tries to take again and again, asleep in between; None for any other thread."""
+        return None
+
 
 @record
 class FunctionCall:

@@ -154,6 +154,9 @@ class Scene:
     def is_in_file_system(self, thread: Thread) -> bool:
         """Whether a thread waits for a file system or a database, which answer at once as a rule."""
         code = thread.blocked_on.code if thread.blocked_on is not None else None
+        lock = self.lock(thread)
+        if lock is not None and lock.kind != GIL and kind_of(lock.kind).waiters == "wake":
+            return not lock.holders
         return code == _DATABASE or code in _FILE_SYSTEM and self.has_waited(thread)
 
     def is_requesting(self, thread: Thread) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from gdbext.cpython.signals import handled_signals
 from gdbext.errors import GdbextError
 from gdbext.inferior.cache import read_u32
-from gdbext.locks.seen import SeenWait
+from gdbext.locks.seen import SeenLock, SeenWait
 from gdbext.model import Lock
 from gdbext.model.kinds import DESCRIPTOR, FILE_LOCK, GIL, kind_of
 from gdbext.model.reasons import Reason, because, because_of
@@ -64,9 +64,7 @@ class Doubts:
         """
         for seen in self._context.threads:
             futex, wait = seen.futex, self._waits.get(seen.number)
-            if wait is not None and wait.lock is not None and (
-                    wait.lock.kind == FILE_LOCK and not wait.lock.shared or wait.lock.kind == DESCRIPTOR
-                    or wait.lock.kind == GIL and self._locks[wait.lock.id].holders):
+            if wait is not None and wait.lock is not None and self._sleeps_again(wait.lock):
                 continue
             try:
                 if futex is None or read_u32(self._context.target.memory, futex.address) != futex.expected:
@@ -74,6 +72,13 @@ class Doubts:
             except GdbextError:
                 return False
         return True
+
+    def _sleeps_again(self, lock: SeenLock) -> bool:
+        """Whether a thread that waits for a lock, and not for a futex word to change, sleeps again if it wakes."""
+        if lock.kind == GIL:
+            return bool(self._locks[lock.id].holders)
+        return (kind_of(lock.kind).waiters == "wake" or lock.kind == DESCRIPTOR
+                or lock.kind == FILE_LOCK and not lock.shared)
 
     def may_get_signals(self) -> bool:
         """Whether some signal's handler may set a thread going.

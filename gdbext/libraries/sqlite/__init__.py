@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from gdbext.library import Library
+from gdbext.library import Kind, Library
 
 
 def _waits(seconds: int, path: str | None = None, by: str | None = None) -> str:
@@ -12,9 +12,14 @@ def _waits(seconds: int, path: str | None = None, by: str | None = None) -> str:
     return f"has tried for {seconds} s to lock {which}" + (f", which {by} has locked" if by else "")
 
 
+#: A database that this process has locked, and that a thread of it tries to lock without an end.
+DATABASE: Final = "sqlite-database"
+
 LIBRARY: Final = Library(
     "sqlite",
     files=r"(?:lib|_)sqlite3\b",
-    kinds={},
-    words={"waits-for-database": _waits},
+    kinds={DATABASE: Kind(
+        "none: a connection does not know the threads that use it", name="SQLite database",
+        waiters="wake", waited_in="SQLite's busy handler, without an end")},
+    words={"waits-for-database": _waits, "tries-again": "the thread has tried for {seconds} s"},
 )
