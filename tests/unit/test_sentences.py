@@ -32,10 +32,13 @@ EXCEPTIONS: dict[str, tuple[str, ...]] = {
     "launcher/snapshots/finding.py": ("install one that has Python inside", "python\nimport json", '" + json.dumps('),
     # about the program, test or command that was started, not about a report
     "launcher/api.py": ("gdbext.launcher.watching.on_signal",), "launcher/pytest_plugin.py": ("",),
-    "launcher/verbs/run.py": ("has done nothing for ", "gdbext run: the page is "),
+    "launcher/verbs/run.py": (
+        "has done nothing for ", "gdbext run: the page is ", "gdbext run: its core is ", "; its largest process used ",
+        ": the kernel has killed ", " since then because memory", ": by a process, not by the kernel"),
     "launcher/watching/deadlines.py": ("",), "launcher/watching/helper.py": ("import sys; sys.path",),
     "launcher/verbs/dask.py": (" is not a Dask scheduler, or",),
     # every text is about the reader's own machine and files
+    "launcher/kernel_cores.py": ("",),
     "launcher/snapshots/cores.py": ("",), "launcher/snapshots/rights.py": ("",), "launcher/verbs/doctor.py": ("",),
     "launcher/verbs/install.py": ("",),
     # commands of GDB and of a shell
