@@ -88,7 +88,7 @@ def read_object_state(memory: Memory, layouts: Layouts, objects: Objects, addres
 
 
 def _free_threaded_state(memory: Memory, layouts: Layouts, objects: Objects, address: int) -> ObjectState:
-    """The same for a free-threaded build, which counts the references of the owner and of others apart.
+    """The same for a free-threaded build, which counts references of the owning thread apart from all others.
 
     Source: CPython 3.13 Include/object.h (_Py_REF_SHARED_SHIFT), Objects/mimalloc/alloc.c: a freed block begins with
     the address of the next free one.

@@ -164,7 +164,7 @@ class FaultReader:
             chain = self._chain(code, site, name) if name != self._cpu.STACK_POINTER else []
             links += chain
             made = self._register(name, registers[name], chain)
-            # an index is small because it is no address
+            # an index is small: it is not an address
             is_index = name == index and self._pointers.describe(made.value).kind in (NULL, SMALL)
             operands.append(replace(made, what=None) if is_index and len(used) > 1 and made.value else made)
         return tuple(operands), tuple(links)
@@ -194,7 +194,7 @@ class FaultReader:
         return SeenFault(explained, links, tuple(dict.fromkeys(objects)), pc)
 
     def _of_freed(self, fault: Fault, links: Sequence[Link]) -> Fault:
-        """The fault with what it says of its pointer, if that was read from memory that was freed."""
+        """The fault, with a statement about its pointer if that was read from freed memory."""
         freed = next((link.base for link in links if link.base is not None
                       and self._pointers.describe(link.base).what.code == "freed-memory"), None)
         if freed is None:

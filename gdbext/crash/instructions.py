@@ -1,4 +1,4 @@
-"""Faults of instructions themselves: arithmetic, instructions that are none, traps, forbidden system calls."""
+"""Faults of instructions themselves: arithmetic, bytes that are not an instruction, traps, forbidden system calls."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gdbext.model.reasons import because
 from gdbext.threads.code import Code
 from gdbext.threads.function_code import FunctionCode, function_at
 
-#: How many bytes are shown of what is no instruction.
+#: How many bytes are shown where there is no instruction.
 _SHOWN_BYTES = 8
 
 
@@ -71,7 +71,7 @@ class InstructionFaults:
         return Operand(f"%{part}", value, None, tuple(link.origin for link in links)), bits, links
 
     def illegal(self, site: FaultSite, known: Fault) -> SeenFault:
-        """SIGILL: a trap of the program, bytes that are no instruction, or one that the processor does not have."""
+        """SIGILL: a trap of the program, bytes that are not an instruction, or one that the processor does not have."""
         code = function_at(self._target, self._code, site.registers[self._cpu.PROGRAM_COUNTER])
         known = replace(known, kind="illegal-instruction", address=site.info.address)
         data = read_available(self._memory, site.registers[self._cpu.PROGRAM_COUNTER], self._cpu.MAX_INSTRUCTION)

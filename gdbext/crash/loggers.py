@@ -22,9 +22,10 @@ from gdbext.runtimes.libstdcxx import is_text
 from gdbext.threads.code import Code
 from gdbext.threads.site import Sites
 
-#: The virtual table, then begin, current place and end of what is read, and of what is written.
+#: The virtual table; then begin, current place and end of the area to read, and of the area to write.
 _BUFFER = struct.Struct("<7Q")
-#: How many bytes of a logger, and of what it points to, are searched; glog's buffer is 30,000 bytes before its stream.
+#: How many bytes of a logger, and of each object that it points to, are searched; glog's buffer is 30,000 bytes before
+#: its stream.
 _OBJECT, _POINTED = 512, 1 << 15
 #: How many members of a logger are followed, how many functions a logger has on the stack, and the length of messages.
 _MAX_MEMBERS, _MAX_FUNCTIONS, _SHORTEST, _LONGEST = 16, 8, 4, 1 << 15
@@ -75,7 +76,7 @@ class LoggerReader:
         return name is not None and _DESTRUCTOR.search(name.partition("(")[0]) is not None
 
     def _message(self, logger: int) -> str | None:
-        """The text in the first stream buffer of an object, or of what it points to."""
+        """The text in the first stream buffer of an object, or of an object that it points to."""
         own = read_available(self._memory, logger, _OBJECT)
         found = next(self._buffers(own), None)
         if found is not None:

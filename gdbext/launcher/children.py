@@ -75,8 +75,8 @@ class Tree:
     def status_of(self, pid: int, above: frozenset[int] = frozenset()) -> int:
         """The exit status for a process: one that only waits for children has that of these children.
 
-        If it waits for what they send, one of them has to be on the way to that; if for their ends, none may be one
-        that serves others.
+        If it waits for a message, one of them has to be on the way to send it. If it waits for their ends, none of them
+        may serve others.
 
         :param above: processes that wait for it, directly or not.
         """

@@ -15,7 +15,7 @@ _PATTERN, _USES_PID = Path("/proc/sys/kernel/core_pattern"), Path("/proc/sys/ker
 #: Where programs that the kernel pipes cores to keep them, as patterns with the PID.
 _KEPT = {"systemd-coredump": "/var/lib/systemd/coredump/core.*.{pid}.*",
          "apport": "/var/lib/apport/coredump/core.*.{pid}.*"}
-#: How long such a program may take to store a core, and the pause between two looks, in seconds.
+#: How long such a program may take to store a core, and the pause between two searches, in seconds.
 _PATIENCE, _PAUSE = 3.0, 0.1
 _SPECIFIER = re.compile(r"%(.?)")
 _OOM_KILLS = re.compile(r"^oom_kill (\d+)$", re.MULTILINE)

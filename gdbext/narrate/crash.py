@@ -18,7 +18,7 @@ _RULES = {
     "after-finalisation": "After finalisation", "impossible-object": "Dead object",
     "blocks-with-gil": "Blocks with the GIL",
 }
-#: The same of the thread that died, in a headline: of what is proven, and of what is inferred.
+#: The same of the thread that died, in a headline: for proven and for inferred statements.
 _HEADLINES = {
     "no-thread-state": "which called Python without a thread state",
     "without-gil": "which called Python without the GIL",
@@ -52,7 +52,7 @@ def what_happened(crash: Crash) -> Words:
 
 
 def own_findings(crash: Crash) -> list[Finding]:
-    """The rules that the thread that died broke by what it did when it died."""
+    """The rules that the thread broke at the moment when it died."""
     return [finding for finding in crash.findings if finding.thread == crash.thread and finding.rule in _HEADLINES]
 
 

@@ -174,9 +174,9 @@ WORDINGS: Mapping[str, str | Callable[..., str]] = {
     "called-bad-address": "called a function at {address:#x}: {what}",
     "ran-data": "ran code at {address:#x}: {what}, which is not executable",
     "file-too-short": "byte {offset:#x} of {path}, which is mapped, but the file ends before it: it was truncated",
-    "no-page": "byte {offset:#x} of {path}, which is mapped and long enough, but no page could be had for it: "
+    "no-page": "byte {offset:#x} of {path}, which is mapped and long enough, but the kernel has no page for it: "
                "its file system is full, or the disk failed",
-    "no-page-or-end": "byte {offset:#x} of {path}, which is mapped, but no page could be had for it: its file system "
+    "no-page-or-end": "byte {offset:#x} of {path}, which is mapped, but the kernel has no page for it: its file system "
                       "is full, or the file was truncated",
     "file-is-longer": "the file is long enough now",
     "no-memory-behind": "the mapping has no memory behind it (a file that ends before it, or huge pages that ran out)",

@@ -107,7 +107,7 @@ class State:
     def result(self) -> Rule:
         """The rule at the address.
 
-        :raises CannotUnwind: it is none of those that `Rule` can have.
+        :raises CannotUnwind: `Rule` has no such form.
         """
         ra_kind, ra_offset = self.rules.get(RA, ("same", 0))
         if ra_kind == "undefined":

@@ -121,7 +121,7 @@ class DescriptorTable:
         return self._having.get(link, ())
 
     def other_end_of_terminal(self, fd: int) -> Sequence[Descriptor] | None:
-        """The descriptors of the other end of a pseudoterminal, as far as `complete` says; None for any other file."""
+        """The descriptors of the other end of a pseudoterminal; see `complete`. None for any other file."""
         link = self.link(fd) or ""
         number = terminal_of(link, self.info(Descriptor(self.pid, fd)) if is_end(link) else None)
         if number is None:
