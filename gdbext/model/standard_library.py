@@ -1,9 +1,10 @@
 """Functions of Python's standard library that say what a thread does, by module and name: the only table of them.
 
-loky, the pools of joblib, has copies of some.
+loky, the pools of joblib, and billiard, those of celery, have copies of some.
 
 Sources: CPython 3.6 to 3.15 Lib/asyncio, Lib/concurrent/futures, Lib/multiprocessing, Lib/threading.py, Lib/queue.py,
-Lib/importlib/_bootstrap.py; loky 3.4 loky/backend/resource_tracker.py.
+Lib/importlib/_bootstrap.py; loky 3.4 loky/backend/resource_tracker.py;
+billiard 4.2 billiard/{pool,process}.py.
 """
 
 from __future__ import annotations
@@ -43,7 +44,8 @@ Role = Literal[
 
 #: By function, which a frame is asked for first, and module.
 _ROLES: Mapping[str, Mapping[str, Role]] = {
-    "_bootstrap": {"multiprocessing.process": "starts-process", "threading": "runs-thread"},
+    "_bootstrap": {"billiard.process": "starts-process", "multiprocessing.process": "starts-process",
+                   "threading": "runs-thread"},
     "_bootstrap_inner": {"threading": "runs-thread"},
     "run": {"concurrent.futures.process": "manages-processes", "concurrent.futures.thread": "runs-call",
             "threading": "runs-thread"},
@@ -52,6 +54,7 @@ _ROLES: Mapping[str, Mapping[str, Role]] = {
     "_worker": {"concurrent.futures.thread": "thread-worker"},
     "_process_worker": {"concurrent.futures.process": "process-worker"},
     "worker": {"multiprocessing.pool": "worker"},
+    "workloop": {"billiard.pool": "worker"},
     "_handle_tasks": {"multiprocessing.pool": "sends-calls"},
     "_handle_results": {"multiprocessing.pool": "takes-results"},
     "_handle_workers": {"multiprocessing.pool": "replaces-workers"},
@@ -74,7 +77,7 @@ TAKES_FOR_CALLERS = frozenset((
     "concurrent.futures._base", "importlib._bootstrap", "multiprocessing.pool", "multiprocessing.queues",
     "multiprocessing.synchronize", "queue", "threading"))
 _FILE = re.compile(
-    r"(?:^|/)(threading|queue|(?:asyncio|concurrent/futures|multiprocessing|importlib|loky/backend)/\w+)\.py$"
+    r"(?:^|/)(threading|queue|(?:asyncio|concurrent/futures|multiprocessing|importlib|billiard|loky/backend)/\w+)\.py$"
     r"|^<frozen (importlib\.\w+)>$")
 
 

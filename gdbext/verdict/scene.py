@@ -102,11 +102,11 @@ class Scene:
             thread.blocked_on is not None and thread.blocked_on.code == "waits-for-signal")
 
     def takes_next(self, thread: Thread) -> bool:
-        """Whether a thread takes what comes next in a loop of the program: from a process that owes no answer."""
+        """Whether a thread takes the next message of an ancestor of its process, in a loop of the program."""
         lock = self.locks.get(thread.waits.lock) if thread.waits is not None else None
-        return (thread.in_loop is not None and lock is not None and lock.state == TO_READ
-                and not self.waits_for_children(thread) and not _ends_here(lock)
-                and not any(why.code == UNANSWERED for why in parts(lock.why)))
+        generations = _generations(lock) if lock is not None and lock.state == TO_READ else []
+        return thread.in_loop is not None and any(generation < 0 for generation in generations) and not any(
+            generation > 0 for generation in generations)
 
     def waits_outside(self, thread: Thread) -> bool:
         """Whether only something outside of the process ends the wait of a thread, and no timeout does."""
@@ -138,8 +138,7 @@ class Scene:
             return True
         lock = self.locks.get(thread.waits.lock) if thread.waits is not None and not thread.waits.timed else None
         return lock is not None and lock.is_outside and any(
-            name == "generation" and generation for process in find_reasons(lock.why, "process")
-            for name, generation in process.arguments)
+            generation > 0 for generation in _generations(lock))
 
     def waits_for_result(self, thread: Thread) -> bool:
         """Whether a thread waits for a result, without a timeout."""
@@ -195,6 +194,12 @@ def continues(thread: Thread) -> bool:
     if thread.waits is not None:
         return is_timed(thread)
     return thread.status == "running" or thread.blocked_on is not None and thread.blocked_on.code in FOR_A_TIME
+
+
+def _generations(lock: Lock) -> list[int]:
+    """The generations of those relatives of the process that have the other end of a pipe or socket."""
+    return [generation for process in find_reasons(lock.why, "process")
+            for name, generation in process.arguments if name == "generation" and isinstance(generation, int)]
 
 
 def _ends_here(lock: Lock) -> bool:

@@ -147,15 +147,19 @@ class Proc:
         return shared_word(self.task, address, self._root)
 
     def describe(self, pid: int) -> Reason:
-        """A process by its id on this machine, with its name; of a descendant the generation, from 1 for a child."""
+        """A process by its id on this machine, with its name; of a relative the `generation`."""
         if pid == self.pid:
             return because("this-process")
         return because("process", pid=pid, name=self.name(pid), generation=self.generation(pid))
 
     def generation(self, pid: int) -> int | None:
-        """1 for a child of the process, 2 for a child's child, and so on; None if it is not a descendant."""
+        """1 for a child of the process, 2 for a child's child; -1 for the parent, and so on; None for no relative."""
         above = zip(range(1, _MOST_ANCESTORS), ancestors(pid, self._root))
-        return next((generation for generation, parent in above if parent == self.pid), None)
+        below = next((generation for generation, parent in above if parent == self.pid), None)
+        if below is not None:
+            return below
+        own = zip(range(1, _MOST_ANCESTORS), ancestors(self.pid, self._root))
+        return next((-generation for generation, parent in own if parent == pid), None)
 
     def child(self, number: int) -> int | None:
         """The debugger's number of a child, given the child's number in the process's PID namespace."""

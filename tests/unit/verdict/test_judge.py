@@ -411,12 +411,18 @@ def test_library_that_waits_for_an_answer(at_work_in: PyFrame | None, kind: str)
     assert judge(report(replace(waiting, at_work=WORK), locks=(SOCKET,))).kind == "idle"
 
 
+def of_relatives(*generations: int, state: str = "waiting to read") -> Lock:
+    ends = tuple(because("descriptor-of", fd=4, process=because("process", pid=80 + at, generation=generation))
+                 for at, generation in enumerate(generations))
+    return replace(SOCKET, state=state, why=because("other-end", ends=ends))
+
+
 @pytest.mark.parametrize(("waits", "kind"), [
-    (SOCKET, "idle"), (replace(SOCKET, why=because("unanswered", seconds=3)), "blocked-behind"),
-    (OF_CHILD, "children"), (replace(SOCKET, state="waiting to write"), "blocked-behind")])
-def test_process_that_takes_the_next_message_in_a_loop(waits: Lock, kind: str) -> None:
-    made = report(replace(thread(1, waits), in_loop=WORK), locks=(waits,))
-    assert judge(made).kind == kind
+    (of_relatives(-1), "idle"), (of_relatives(-2), "idle"),
+    (of_relatives(-1, state="waiting to write"), "blocked-behind"), (of_relatives(-1, 1), "children"),
+    (of_relatives(1), "children"), (SOCKET, "blocked-behind")])
+def test_process_that_takes_the_next_message_of_its_parent_in_a_loop(waits: Lock, kind: str) -> None:
+    assert judge(report(replace(thread(1, waits), in_loop=WORK), locks=(waits,))).kind == kind
     assert judge(report(thread(1, waits), locks=(waits,))).kind in ("blocked-behind", "children")
 
 

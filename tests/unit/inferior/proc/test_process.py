@@ -49,12 +49,12 @@ def test_ended_child_of_a_real_process() -> None:
     child.wait()
 
 
-def test_generation_of_descendants_and_of_others(fake: FakeProc) -> None:
+def test_generation_of_relatives_and_of_others(fake: FakeProc) -> None:
     fake.children({201: "sh"})
     fake.process(202, "sleep", parent=201)
     fake.process(203, "other")
     proc = fake.proc()
-    assert [proc.generation(pid) for pid in (201, 202, 203, 100, 1, 999)] == [1, 2, None, None, None, None]
+    assert [proc.generation(pid) for pid in (201, 202, 203, 100, 1, 999)] == [1, 2, None, None, -1, None]
 
 
 def test_child_in_a_pid_namespace(tmp_path: Path) -> None:
