@@ -73,6 +73,9 @@ NOT_YET: dict[str, str] = {
     "sqlite_with_traffic-live":
         "sometimes weak false alarm: BLOCKED: 1 thread waits behind thread 3 \"writer-1\", which waits for the "
         "disk to write fd 7; what it refers to cannot be read., status 5",
+    "trio_blocked_by_thread-live":
+        "sometimes vague: BLOCKED: 1 thread waits behind thread 2 \"reader\", which waits for queue.Queue "
+        "message_to_trio.queue, queue is ..., status 5",
     "trio_sender_not_closed-live":
         "false comfort: NOTHING WRONG FOUND: the only thread waits for events of fd 3, eventpoll, with a "
         "timeout; it watches fd 4, ..., status 0",

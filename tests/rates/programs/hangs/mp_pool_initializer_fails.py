@@ -15,6 +15,11 @@ def connect():
 
 if __name__ == "__main__":
     pool = multiprocessing.get_context("fork").Pool(1, connect)
-    result = pool.map_async(abs, range(3))
+    while True:
+        try:
+            result = pool.map_async(abs, range(3))
+        except ZeroDivisionError:
+            continue  # at this moment the pool had no worker
+        break
     print('{"pid": %d}' % os.getpid(), flush=True)
     result.get()
