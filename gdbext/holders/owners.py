@@ -73,7 +73,7 @@ def by_machine_code(lock: SeenLock, waiters: Collection[int], context: HolderCon
 
 def making_result(lock: SeenLock, waiters: Collection[int], context: HolderContext) -> SeenLock | None:
     """The threads that may make the result of a call that was submitted to a pool."""
-    return context.results.find(lock)
+    return context.results.find(lock, waiters)
 
 
 def running_job(lock: SeenLock, waiters: Collection[int], context: HolderContext) -> SeenLock | None:

@@ -47,11 +47,12 @@ class Results:
         self._waited = waited
         self._of_handlers = PoolResults(context, waited)
 
-    def find(self, lock: SeenLock) -> SeenLock | None:
+    def find(self, lock: SeenLock, waiters: Collection[int]) -> SeenLock | None:
         """The result with the threads that may make it; None if they are not known."""
         if lock.python is None:
             return None
-        together = self._together.get(lock.python.address)
+        # the event of results that are awaited together is that of one thread
+        together = self._awaited(lock.python.address, *waiters) if len(waiters) == 1 else None
         if together is not None:
             return self._of_several(replace(lock, state=RESULT_PENDING), together)
         return self._of_one(lock, lock.python.address) if lock.state == RESULT_PENDING else None
@@ -102,11 +103,16 @@ class Results:
             role_of(raw.frame) == "sends-items"
             for _, stack in self._context.python_locks.stacks(number) for raw in stack))
 
-    @cached_property
-    def _together(self) -> Mapping[int, Awaited]:
-        """By event (``PyObject *``): the results that a thread waits for together."""
-        found = self._context.python_locks.in_stacks(lambda reader, stack: reader.pools.awaited(stack))
-        return {awaited.event: awaited for _, _, awaited in found}
+    def _awaited(self, event: int, waiter: int) -> Awaited | None:
+        """The results that a thread waits for together, if they set an event (``PyObject *``)."""
+        for reader, stack in self._context.python_locks.stacks(waiter):
+            try:
+                awaited = reader.pools.awaited(stack)
+            except GdbextError:
+                continue
+            if awaited is not None and awaited.event == event:
+                return awaited
+        return None
 
     @cached_property
     def _running(self) -> Mapping[int, tuple[int, Call]]:
