@@ -16,8 +16,7 @@ from gdbext.glibc.futex import FutexWait
 from gdbext.library import Library
 from gdbext.locks.python_reader import Reader
 from gdbext.locks.scene import Scene
-from gdbext.locks.seen import SeenLock
-from gdbext.model.reasons import Reason
+from gdbext.locks.seen import SeenLock, SeenWait
 from gdbext.record import record
 from gdbext.threads.threads import SeenThread
 
@@ -48,12 +47,11 @@ class LibraryWaits:
         """
         return None
 
-    def describe_wait(self, seen: SeenThread) -> Reason | None:
-        """What a thread waits for that is outside of the process, asleep or in a loop; None for any other thread."""
-        return None
+    def find_wait(self, seen: SeenThread) -> SeenWait | None:
+        """What a thread waits for outside of the process, or tries to take again and again; None for any other thread.
 
-    def find_retried(self, seen: SeenThread) -> SeenLock | None:
-        """A lock that a thread tries to take again and again, asleep in between; None for any other thread."""
+        It is asleep or runs in a loop.
+        """
         return None
 
 

@@ -66,15 +66,12 @@ def _find_lock(seen: SeenThread, futex: FutexWait, context: Context, site: Site)
 
 
 def outside_wait(seen: SeenThread, context: Context) -> SeenWait | None:
-    """A thread's wait inside of a library for something outside of the process."""
-    retried = next(filter(None, (library.find_retried(seen) for library in context.libraries)), None)
-    if retried is not None:
-        return SeenWait(None, retried)
-    reason = next(filter(None, (library.describe_wait(seen) for library in context.libraries)), None)
-    wait = futex_wait(seen, context) if reason is not None and seen.futex is not None else None
+    """A thread's wait inside of a library for something outside of the process, or for what it tries to take again."""
+    found = next(filter(None, (library.find_wait(seen) for library in context.libraries)), None)
+    wait = futex_wait(seen, context) if found is not None and seen.futex is not None else None
     # a thread of the process may have a lock of the library
     is_lock = wait is not None and wait.lock is not None and wait.lock.kind not in ANYONE_WAKES
-    return SeenWait(reason) if reason is not None and not is_lock else wait
+    return wait if is_lock else found
 
 
 def spinning_wait(seen: SeenThread, context: Context) -> SeenWait | None:

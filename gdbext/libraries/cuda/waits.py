@@ -14,7 +14,8 @@ from typing import Final
 
 from gdbext.libraries.cuda import LIBRARY
 from gdbext.locks.library_parts import LibraryWaits
-from gdbext.model.reasons import Reason, because
+from gdbext.locks.seen import SeenWait
+from gdbext.model.reasons import because
 from gdbext.threads.threads import SeenThread
 
 #: A function of the driver, and one that returns when work of the GPU has ended, without the suffix for a version.
@@ -27,7 +28,7 @@ _MAX_FRAMES = 64
 class Gpu(LibraryWaits):
     """The threads that wait for the GPU."""
 
-    def describe_wait(self, seen: SeenThread) -> Reason | None:
+    def find_wait(self, seen: SeenThread) -> SeenWait | None:
         """What a thread waits for that is inside of the driver, asleep or in a loop; None for any other thread."""
         if seen.unavailable is not None:
             return None
@@ -35,8 +36,8 @@ class Gpu(LibraryWaits):
         waits_for_work = function is not None and _WAITS.match(function) is not None
         if function is None or seen.futex is None and not waits_for_work:
             return None
-        return because("waits-for-gpu" if waits_for_work else "waits-in-cuda", function=function,
-                       inside=self._in_host_functions)
+        return SeenWait(because("waits-for-gpu" if waits_for_work else "waits-in-cuda", function=function,
+                                inside=self._in_host_functions))
 
     def _called(self, native: Sequence[tuple[int, int]]) -> str | None:
         """The function of the driver that the program has called; None if the thread is not in the driver."""

@@ -23,9 +23,9 @@ from gdbext.inferior.cache import read_available, read_cstring
 from gdbext.inferior.proc.fdinfo import FileLock
 from gdbext.libraries.sqlite import DATABASE, LIBRARY
 from gdbext.locks.library_parts import LibraryWaits
-from gdbext.locks.seen import SeenLock
+from gdbext.locks.seen import SeenLock, SeenWait
 from gdbext.model import LONG
-from gdbext.model.reasons import Reason, because
+from gdbext.model.reasons import because
 from gdbext.threads.threads import SeenThread
 
 #: The argument of each call that is the time to sleep.
@@ -60,28 +60,24 @@ class _Busy(NamedTuple):
 class Databases(LibraryWaits):
     """The threads that wait for a database."""
 
-    def describe_wait(self, seen: SeenThread) -> Reason | None:
-        """The database that a thread tries to lock; None for any other thread."""
+    def find_wait(self, seen: SeenThread) -> SeenWait | None:
+        """The database that a thread tries to lock; None for any other thread.
+
+        It is a lock if this process has locked it, and the busy timeout ends after an hour or more.
+        """
         busy = self._busy(seen)
         if busy is None or busy.waited < _LONG:
             return None
-        waited = busy.waited
+        waited = int(busy.waited)
         if self._locked is None:
-            return because("waits-for-database", seconds=int(waited))
+            return SeenWait(because("waits-for-database", seconds=waited))
         path, lock = self._locked
+        if lock.pid == self._target.pid and busy.timeout is not None and busy.timeout - busy.waited >= LONG:
+            return SeenWait(None, SeenLock(DATABASE, busy.connection, "locked", name=path, repeats=True,
+                                           why=because("tries-again", seconds=waited)))
         proc = self._target.proc
         by = proc.describe(lock.pid) if proc is not None and lock.pid > 0 else None
-        return because("waits-for-database", seconds=int(waited), path=path, by=by)
-
-    def find_retried(self, seen: SeenThread) -> SeenLock | None:
-        """The database that this process has locked, if the busy timeout ends after an hour or more."""
-        if self._locked is None or self._locked[1].pid != self._target.pid:
-            return None
-        busy = self._busy(seen)
-        if busy is None or busy.waited < _LONG or busy.timeout is None or busy.timeout - busy.waited < LONG:
-            return None
-        return SeenLock(DATABASE, busy.connection, "locked", name=self._locked[0], repeats=True,
-                        why=because("tries-again", seconds=int(busy.waited)))
+        return SeenWait(because("waits-for-database", seconds=waited, path=path, by=by))
 
     def _busy(self, seen: SeenThread) -> _Busy | None:
         """What is known of a thread that sleeps in the busy handler; None for any other thread."""
