@@ -76,14 +76,13 @@ class AbortReader:
         :param registers: of the innermost.
         :return: the fault with the objects that it is about.
         """
-        why = self._terminations.explain(native, [*self._words(registers[self._code.cpu.STACK_POINTER], native),
-                                                  *registers.values()])
-        explained = self._explain(fault, native, registers, why)
+        words = self._words(registers[self._code.cpu.STACK_POINTER], native)
+        why = self._terminations.explain(native, [*words, *registers.values()])
+        explained = self._explain(fault, native, registers, words, why)
         return SeenFault(explained, objects=(why.object,) if why is not None and why.object is not None else ())
 
     def _explain(self, fault: Fault, native: Sequence[tuple[int, int]], registers: Mapping[str, int],
-                 why: Terminated | None) -> Fault:
-        words = self._words(registers[self._code.cpu.STACK_POINTER], native)
+                 words: Sequence[int], why: Terminated | None) -> Fault:
         values = list(registers.values())
         names = [self._code.frame(pc, i).function or "" for i, (pc, _) in enumerate(native[:_MAX_FRAMES])]
         for python, library in itertools.product(self._side.pythons, self._c_library[:1]):
@@ -205,8 +204,7 @@ class AbortReader:
 
     def _words(self, sp: int, native: Sequence[tuple[int, int]]) -> list[int]:
         low = sp & ~7
-        high = max((frame_sp for _, frame_sp in native[:_MAX_STACK_FRAMES]), default=low) + 512
-        return list(read_words(self._memory, low, min(high - low, _MAX_STACK)))
+        return list(read_words(self._memory, low, min(_end_of(native, low) - low, _MAX_STACK)))
 
     def _fatal(self, fault: Fault, first: FatalError, registers: Mapping[str, int],
                native: Sequence[tuple[int, int]]) -> Fault:
@@ -228,8 +226,8 @@ class AbortReader:
         sp = registers[self._code.cpu.STACK_POINTER]
         region = self._pointers.space.find(sp)
         low = max(sp - _MAX_STACK, region.start if region is not None else sp) & -PAGE
-        high = max((frame_sp for _, frame_sp in native[:_MAX_STACK_FRAMES]), default=sp) + 512
-        return b"".join(read_available(self._memory, at, PAGE) for at in range(low, min(high, sp + _MAX_STACK), PAGE))
+        high = min(_end_of(native, sp), sp + _MAX_STACK)
+        return b"".join(read_available(self._memory, at, PAGE) for at in range(low, high, PAGE))
 
     def _is_constant(self, address: int) -> bool:
         if self._code.module(address) is None:
@@ -237,3 +235,7 @@ class AbortReader:
         region = self._pointers.space.find(address)
         return region is None or region.allows("w") is not True
 
+
+def _end_of(native: Sequence[tuple[int, int]], sp: int) -> int:
+    """The end of the part of a stack that is searched."""
+    return max((frame_sp for _, frame_sp in native[:_MAX_STACK_FRAMES]), default=sp) + 512

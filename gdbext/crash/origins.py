@@ -85,7 +85,7 @@ class OriginReader:
         elif found.kind == "loaded" and found.operand is not None and found.operand_unchanged and not found.certain:
             size = _size_read(found.instruction)
             made = self._now(found.operand, found.instruction, registers, size)
-        return made is not None and (made ^ value) & (1 << 8 * size) - 1 != 0
+        return made is not None and not _is_same(made, value, size)
 
     def chain_with_callers(self, code: FunctionCode, registers: Mapping[str, int], register: str,
                            thread: ThreadRef, frames: Sequence[tuple[int, int]], offset: int) -> list[Link]:
@@ -221,7 +221,7 @@ class OriginReader:
         """Whether memory still contains the value that an instruction has read."""
         size = _size_read(instruction)
         now = self._now(operand, instruction, registers, size)
-        return now is not None and (now ^ value) & (1 << 8 * size) - 1 == 0
+        return now is not None and _is_same(now, value, size)
 
     def _loaded(self, found: Origin, operand: MemoryOperand, instruction: Instruction, registers: Mapping[str, int],
                 register: str, value: int) -> Link:
@@ -253,6 +253,11 @@ class OriginReader:
         target = instruction.call_target
         name = self._code.symbol(target).function if target is not None else None
         return function_name(name.partition("@")[0], None) if name else f"`{instruction.text}`"
+
+
+def _is_same(one: int, other: int, size: int) -> bool:
+    """Whether two values are the same in their lowest bytes."""
+    return (one ^ other) & (1 << 8 * size) - 1 == 0
 
 
 def _size_read(instruction: Instruction) -> int:

@@ -62,7 +62,7 @@ _MAY_BE_RACES = frozenset((
     "pure-virtual-call"))
 #: How many missing files are named.
 _MAX_NAMED = 8
-#: Functions of Python's headers that are compiled into extensions.
+#: Functions in the headers of Python, which are compiled into extensions.
 _OF_PYTHON_HEADERS = re.compile(r"/include/python3?[.\d]*[a-z]*/(?:cpython/|internal/)?\w+\.h$")
 #: The source files of Rust's library.
 _OF_RUST = re.compile(r"(^|/)library/(core|std|alloc|panic_\w+)/src/")

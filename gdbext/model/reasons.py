@@ -47,6 +47,20 @@ def parts(reason: Reason | None) -> tuple[Reason, ...]:
                   for part in found if isinstance(part, Reason)])
 
 
+def ends_here(why: Reason) -> bool:
+    """Whether only this process has the other end of what a reason describes: a descriptor, or all that one watches."""
+    if why.code == "of-descriptor":
+        return any(isinstance(end, Reason) and ends_here(end) for _, end in why.arguments)
+    if why.code in ("watches", "in-accept-queue"):
+        return any(name == "only_here" and only_here for name, only_here in why.arguments)
+    return why.code == "other-end-here"
+
+
+def owes_answer(why: Reason | None) -> bool:
+    """Whether a reason of a wait says that the peer was sent data, and has sent none since."""
+    return any(part.code == UNANSWERED for part in parts(why))
+
+
 def find_reasons(argument: Argument, code: ReasonCode) -> Iterator[Reason]:
     """Iterate over the reasons with a code in an argument, at any depth."""
     if isinstance(argument, tuple):

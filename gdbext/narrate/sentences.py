@@ -151,8 +151,9 @@ def _standstill_sentence(facts: Facts) -> Words:
     (deadlock, *_) = facts.report.deadlocks
     count = len(deadlock.threads)
     waiting = _waiting_tasks(facts.report, deadlock)
-    at_work = any(thread.at_work is not None and thread.waits is not None for thread in facts.known(deadlock.threads)
-                  if thread.number not in {loop.thread for loop in facts.report.event_loops})
+    of_loops = {loop.thread for loop in facts.report.event_loops}
+    at_work = any(thread.at_work is not None and thread.waits is not None and thread.number not in of_loops
+                  for thread in facts.known(deadlock.threads))
     if waiting and not at_work:
         who = f"all {plural(count, 'thread')} wait" if count > 1 else "the only thread waits"
         return (*_tasks_wait(facts, waiting), f"; {who} for what only the process itself could do")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from gdbext.model import DERIVED, Ender, Lock, Wait
 from gdbext.model.kinds import FUTEX, kind_of
-from gdbext.model.reasons import Reason, find_reasons, parts
+from gdbext.model.reasons import Reason, ends_here, find_reasons, parts
 
 #: Waits for child processes: their ends, or what one of them does.
 FOR_CHILDREN = frozenset((
@@ -51,15 +51,7 @@ def _of_lock(waits: Wait, lock: Lock) -> Sequence[Ender]:
 def only_this_process_ends(lock: Lock) -> bool:
     """Whether a wait for descriptors ends only if a thread of this process acts: it alone has all other ends."""
     found = parts(lock.why)
-    return bool(found) and all(_is_here(why) for why in found)
-
-
-def _is_here(why: Reason) -> bool:
-    if why.code == "of-descriptor":
-        return any(isinstance(end, Reason) and _is_here(end) for _, end in why.arguments)
-    if why.code in ("watches", "in-accept-queue"):
-        return any(name == "only_here" and only_here for name, only_here in why.arguments)
-    return why.code == "other-end-here"
+    return bool(found) and all(ends_here(why) for why in found)
 
 
 def _of_outside(lock: Lock) -> Sequence[Ender]:
@@ -68,7 +60,7 @@ def _of_outside(lock: Lock) -> Sequence[Ender]:
     every = parts(lock.why)
     only = sum(why.code == "of-descriptor" for why in every) == 1
     for why in every:
-        if _is_here(why):
+        if ends_here(why):
             found.append(Ender("this-process", evidence=DERIVED, why=why))
         elif why.code == "other-end-not-open":
             # a read would return, and a write fails: the kernel is about to wake the thread

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from gdbext.inferior.proc.descriptors import Descriptor, is_path
 from gdbext.inferior.proc.process import Proc
 from gdbext.inferior.protocol import Target
-from gdbext.model.reasons import UNANSWERED, Reason, because, joined
+from gdbext.model.reasons import UNANSWERED, Reason, because, ends_here, joined
 from gdbext.remembered import remembered
 
 #: Most time to search for other ends, in seconds: the process is paused meanwhile.
@@ -68,7 +68,8 @@ class Descriptors:
         match = _SOCKET.match(link or "")
         exchange = self.proc.sockets.exchange(int(match[1])) if self.proc is not None and match else None
         seconds = exchange.unanswered if exchange is not None else None
-        if only_here(self.end(fd)):
+        end = self.end(fd)
+        if end is not None and ends_here(end):
             return None
         return because("unanswered", seconds=int(seconds)) if seconds is not None and seconds >= 1 else None
 
@@ -158,11 +159,6 @@ class Descriptors:
         (fd, end), = others
         parts = (end, self.unanswered(fd))
         return joined([watches, *(part for part in parts if part is not None and part.code in _ONE_END)])
-
-
-def only_here(end: Reason | None) -> bool:
-    """Whether only this process has the other end of a descriptor, as `Descriptors.end` describes it."""
-    return end is not None and (end.code == "other-end-here" or ("only_here", 1) in end.arguments)
 
 
 def _what(proc: Proc, link: str) -> str:

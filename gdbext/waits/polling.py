@@ -8,7 +8,7 @@ from gdbext.cpython.code.loops import find_condition
 from gdbext.locks.seen import SeenLock, SeenWait
 from gdbext.model import Polling
 from gdbext.model.frames import library_of
-from gdbext.model.reasons import UNANSWERED, parts
+from gdbext.model.reasons import owes_answer, parts
 from gdbext.threads.threads import SeenThread
 from gdbext.waits.at_work import work_of
 from gdbext.waits.context import Context
@@ -53,7 +53,7 @@ def asks_again(seen: SeenThread, lock: SeenLock, context: Context) -> bool:
     :param lock: the descriptors that the thread waits for.
     """
     # an event loop watches what wakes it, too, and its timeout is that of its next timer
-    if not any(why.code == UNANSWERED for why in parts(lock.why)) or any(
+    if not owes_answer(lock.why) or any(
             why.code == "watches" and ("count", 1) not in why.arguments for why in parts(lock.why)):
         return False
     for reader, stack in context.python_locks.stacks(seen.number):

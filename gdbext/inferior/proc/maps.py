@@ -26,8 +26,11 @@ _MAPPING = re.compile(r"([0-9a-f]+)-([0-9a-f]+) ([r-][w-][x-])([ps]) ([0-9a-f]+)
 def read_maps(task: int, root: str = "/proc") -> tuple[Region, ...] | None:
     """The mappings of a process by ascending address; None if they may not be read, or it has ended."""
     text = read_text(f"{root}/{task}/maps")
-    if text is None:
-        return None
+    return None if text is None else parse_maps(text)
+
+
+def parse_maps(text: str) -> tuple[Region, ...]:
+    """The mappings that the text of /proc/PID/maps lists."""
     # a name may contain what else separates lines, but for a newline, which the kernel escapes
     return tuple([_region(match) for match in map(_MAPPING.match, text.split("\n")) if match])
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from gdbext.inferior.address_space import AddressSpace, Region
 from gdbext.inferior.proc.files import numbers, read_text
-from gdbext.inferior.proc.maps import read_maps
+from gdbext.inferior.proc.maps import parse_maps, read_maps
 from gdbext.inferior.proc.status import describe_unseen, has_ended, is_forked, is_kernel_thread, status_field
 from gdbext.model.reasons import Reason
 
@@ -60,7 +60,7 @@ def others_mapping(pid: int, region: Region, root: str = "/proc", seconds: float
             is_stranger = not was_forked and not is_forked(other, root) and (
                 other == 1 or status_field(other, "Uid", root) != user)
             complete = complete and (is_stranger or has_ended(other, root) or is_kernel_thread(other, root))
-        elif wanted in text and any(each.shared and each.file == region.file for each in read_maps(other, root) or ()):
+        elif wanted in text and any(each.shared and each.file == region.file for each in parse_maps(text)):
             found.append(other)
     return Sharers(tuple(found), complete)
 

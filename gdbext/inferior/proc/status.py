@@ -129,8 +129,12 @@ def is_forked(pid: int, root: str = "/proc") -> bool:
 
 def shares_namespace(task: int, kind: str, root: str = "/proc") -> bool:
     """Whether a process shares our namespace; true without such namespaces (``time``: Linux before 5.6)."""
-    here, there = (read_link(f"{root}/{each}/ns/{kind}") for each in ("self", task))
-    return here == there
+    return namespace_of("self", kind, root) == namespace_of(task, kind, root)
+
+
+def namespace_of(task: int | str, kind: str, root: str = "/proc") -> str | None:
+    """The namespace of a process, such as ``net:[4026531840]``; None if it cannot be read, or if there is none."""
+    return read_link(f"{root}/{task}/ns/{kind}")
 
 
 def describe_unseen(what: str, refused: int, pids: Sequence[int]) -> Reason | None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 
 from gdbext.inferior.proc.fdinfo import DescriptorInfo
-from gdbext.inferior.proc.files import read_link
+from gdbext.inferior.proc.status import namespace_of
 
 #: The links of all masters. Only their fdinfo has the number of the terminal.
 MASTERS = ("/dev/ptmx", "/dev/pts/ptmx")
@@ -38,5 +38,5 @@ def other_links(link: str, number: int) -> tuple[str, ...]:
 
 def see_same(one: int, other: int, root: str = "/proc") -> bool:
     """Whether two processes mean the same terminal by a number: each container has terminals of its own."""
-    here, there = (read_link(f"{root}/{pid}/ns/mnt") for pid in (one, other))
-    return here is not None and here == there
+    own = namespace_of(one, "mnt", root)
+    return own is not None and own == namespace_of(other, "mnt", root)

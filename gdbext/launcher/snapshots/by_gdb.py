@@ -313,7 +313,7 @@ def _blocked(numbers: Collection[int]) -> Iterator[None]:
 
 
 def _end(process: subprocess.Popen[bytes], patience: float) -> None:
-    """End a GDB, gently if that helps within `patience` seconds, and otherwise with what it has started."""
+    """End a GDB: gently if that helps within `patience` seconds, else by force, with its child processes."""
     if process.poll() is None:
         process.terminate()
         try:
