@@ -33,7 +33,7 @@ from tests.support.without_gdb import Json, added
 COMMAND = "py-threads-locks --json"
 #: How many open files are closed.
 _MANY_FILES = 200
-#: How long a process, or debug information, may be read: the tests beside this one take the processor from it.
+#: How long either may read a process, or debug information: the tests beside this one take the processor from it.
 _SECONDS = 120
 #: How often the two reports on a process are compared until they agree.
 _LOOKS = 5
@@ -70,7 +70,7 @@ def _compared(sample: Sample, where: Sequence[str | Path], commands: Sequence[st
     else:
         executable, core = map(Path, where)
         report, left_out = of_core(core, executable, symbols, lambda snapshot: snapshot.judged_report(lambda _: True))
-    session = gdb_session.batch(where, commands, symbols=symbols, directory=directory)
+    session = gdb_session.batch(where, commands, symbols=symbols, directory=directory, max_pause=_SECONDS)
     by_gdb = session.document(commands.index(COMMAND))
     return session, differing_lines(sample.truth.sample, by_gdb, report, left_out)
 

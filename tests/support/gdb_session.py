@@ -169,6 +169,7 @@ def batch(
     directory: Path | None = None,
     gdb: Sequence[str | Path] = (),
     index: bool = True,
+    max_pause: int | None = None,
 ) -> Result:
     """Run commands in a new GDB.
 
@@ -181,12 +182,15 @@ def batch(
     :param directory: GDB's working directory; its temporary home by default.
     :param gdb: the command that starts another GDB than the one under test.
     :param index: when false, the GDB under test does not use the cache of debug information, as for users.
+    :param max_pause: for how many seconds a command may read a live process; None for gdbext's default.
     """
     argv = [*map(str, gdb or [executable()]), "-nx", "-batch", *settings(symbols=symbols)]
     if index and not gdb:
         argv += INDEX
     if load:
         argv += ["-iex", LOAD]
+    if max_pause is not None:
+        argv += ["-iex", f"set gdbext max-pause {max_pause}"]
     argv += [str(argument) for argument in gdb_args]
     for number, command in enumerate(commands):
         argv += ["-ex", f"echo \\n{_MARK.format(number)}\\n", "-ex", command]
