@@ -207,7 +207,8 @@ def add_max_pause(group: argparse._ActionsContainer) -> None:
 def add_object_names(group: argparse._ActionsContainer) -> None:
     """Add the choice whether reports contain values of objects that have locks."""
     group.add_argument("--no-object-names", action="store_false", dest="object_names",
-                       help="do not name an object that has a lock by one of its values (Account 'alice')")
+                       help="do not name an object that has a lock by one of its values (Account 'alice'), and do "
+                            "not show the values in the condition of a loop that polls")
     group.add_argument("--values", action="store_true", dest="values_of_others",
                        help="write such values, and those of variables, to a file even if the process or core belongs "
                        "to another user")

@@ -35,7 +35,8 @@ class Reader:
         self.frames = python.frames
         self.locks = locks or LockReader(memory, self.layouts, python.objects)
         self.files = FileReader(memory, self.layouts, python.objects)
-        values = ValueReader(memory, self.layouts, python.objects)
+        self.values = values = ValueReader(memory, self.layouts, python.objects)
+        self.places = PlaceReader(python.objects, self.frames, values)
         self.names = Names(python.objects, self.frames, self.locks, values)
         self.object_names = ObjectNames(python.objects, values)
         self.waited = WaitedLocks(memory, self.layouts, python.objects, self.frames, self.locks, python.interpreters,
@@ -45,8 +46,7 @@ class Reader:
         self.pool_handlers = PoolHandlers(memory, self.layouts, python.objects, self.frames, self.locks)
         self._withs = WithBlocks(memory, self.layouts, python.objects, self.frames)
         self.taken = TakenLocks(python.objects, self.frames, self._withs, self.locks,
-                                LockFlows(self.functions, self.frames),
-                                PlaceReader(python.objects, self.frames, values))
+                                LockFlows(self.functions, self.frames), self.places)
 
     def managers(self, raw: RawFrame) -> list[WithBlock]:
         """The `with` blocks that a frame is inside of, with their context managers; see `WithBlocks.of`."""

@@ -129,11 +129,13 @@ class Ender:
 class Polling:
     """A loop of short sleeps: the function with the loop, with the line of its condition, and the sleep in seconds.
 
-    `seconds` is None if only the end of the sleep is recorded.
+    `seconds` is None if only the end of the sleep is recorded. `values` are the variables in the condition, with
+    attributes of variables, as far as they are known.
     """
 
     frame: PyFrame
     seconds: float | None = None
+    values: tuple[Local, ...] = ()
 
 
 @record

@@ -303,8 +303,14 @@ def _polls(polling: Polling | None) -> Words:
         return ("sleeps again and again",)
     frame, seconds = polling.frame, polling.seconds
     return ("sleeps again and again", f" for {seconds:g} s" if seconds else "",
-            ", until the condition of a loop holds, in ", Foreign(frame.function, 120), " ",
+            ", until the condition of a loop holds, ", *_values(polling), "in ", Foreign(frame.function, 120), " ",
             Foreign(frame.file.rpartition("/")[2], 120), f":{frame.line if frame.line is not None else '?'}")
+
+
+def _values(polling: Polling) -> Words:
+    """``with ready = False and path = 'job.lock', ``; empty if no values are known."""
+    shown: list[Words] = [(Foreign(each.name, 60), " = ", Foreign(each.value, 100)) for each in polling.values]
+    return ("with ", *listed(shown), ", ") if shown else ()
 
 
 def _computing_sentence(facts: Facts) -> Words:

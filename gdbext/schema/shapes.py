@@ -166,7 +166,7 @@ _WAIT = shape(model.Wait, lock=TEXT, mode=_MODE, timed=FLAG, evidence=_EVIDENCE,
 _ENDER = shape(
     model.Ender, what=one_of(model.EnderKind), seconds=or_absent(SECONDS), thread=or_absent(NUMBER),
     process=or_absent(NUMBER), evidence=_EVIDENCE, why=optional(REASON_OR_NONE))
-_POLLING = shape(model.Polling, frame=_PY_FRAME, seconds=_SECONDS_OR_NONE)
+_POLLING = shape(model.Polling, frame=_PY_FRAME, seconds=_SECONDS_OR_NONE, values=optional(_LOCALS, ()))
 _CRITICAL_SECTION = shape(
     model.CriticalSection, mutex=ADDRESS_OR_NONE, object=ADDRESS_OR_NONE, type=TEXT_OR_NONE, active=FLAG)
 _THREAD_ITSELF = shape(

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gdbext.cpython.code.loops import find_condition
+from gdbext.cpython.code.bytecode import Bytecode
+from gdbext.cpython.code.lock_calls import iter_places
+from gdbext.cpython.code.loops import Condition, find_condition
+from gdbext.cpython.frames import RawFrame
+from gdbext.cpython.values import Limits
+from gdbext.errors import GdbextError
+from gdbext.locks.python_reader import Reader
 from gdbext.locks.seen import SeenLock, SeenWait
-from gdbext.model import Polling
+from gdbext.model import Local, Polling
 from gdbext.model.frames import library_of
 from gdbext.model.reasons import owes_answer, parts
 from gdbext.threads.threads import SeenThread
@@ -18,6 +24,11 @@ _SHORT = 60.0
 #: In how many of the innermost functions the loop may be.
 _MOST_FRAMES = 4
 #: System calls that sleep, besides those that wait for a descriptor.
+#: Most variables of a condition that are shown, and how much of each.
+_MOST_VALUES = 4
+_LIMITS = Limits(depth=1, items=4, characters=60, reads=64)
+#: Types whose values are parts of the program, not of its state.
+_CODE = frozenset(("module", "function", "builtin_function_or_method", "method", "type"))
 _SLEEPS = frozenset(("nanosleep", "clock_nanosleep", "select", "pselect6", "poll", "ppoll"))
 
 
@@ -39,12 +50,29 @@ def find_polling(seen: SeenThread, wait: SeenWait, context: Context) -> Polling 
             if library_of(raw.frame) is not None and not is_called:
                 continue
             code = reader.functions.bytecode(raw.code)
-            at = find_condition(code, raw.offset) if code is not None else None
-            if at is not None:
-                frame = replace(raw.frame, line=reader.frames.line(raw.code, at) or raw.frame.line, columns=None)
+            condition = find_condition(code, raw.offset) if code is not None else None
+            if code is not None and condition is not None:
+                line = reader.frames.line(raw.code, condition.start)
+                frame = replace(raw.frame, line=line or raw.frame.line, columns=None)
+                values = tuple(_values(reader, raw, code, condition)) if context.python_locks.shows_values else ()
                 # the deadline of this call is recorded, not how long it was to last
-                return Polling(frame, None if name == "clock_nanosleep" else wait.seconds)
+                return Polling(frame, None if name == "clock_nanosleep" else wait.seconds, values)
     return None
+
+
+def _values(reader: Reader, raw: RawFrame, code: Bytecode, condition: Condition) -> list[Local]:
+    """The variables in a condition with their values; those that cannot be read are left out."""
+    found: list[Local] = []
+    try:
+        names, version = reader.functions.names(raw.code), reader.layouts.version_tuple
+        for place in dict.fromkeys(iter_places(code, names, version, condition.tests, raw.frame.is_module)):
+            value = reader.places.value(raw, place)
+            kind = reader.values.type_name(value) if value else ""
+            if value and kind not in _CODE and len(found) < _MOST_VALUES:
+                found.append(Local(str(place), kind, reader.values.text(value, _LIMITS)))
+    except (GdbextError, IndexError):
+        pass
+    return found
 
 
 def asks_again(seen: SeenThread, lock: SeenLock, context: Context) -> bool:

@@ -54,6 +54,11 @@ class PythonLocks:
         # by runtime and futex word: the id of the lock
         self._by_word: dict[tuple[int, int], str] = {}
 
+    @property
+    def shows_values(self) -> bool:
+        """Whether the report may have values of the program's variables."""
+        return self._object_names
+
     def reader(self, python: Python) -> Reader:
         """The reader of a runtime's locks."""
         reader = self._readers.get(id(python))

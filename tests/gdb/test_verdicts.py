@@ -53,8 +53,8 @@ HANGS = {
     "sleeping_with_gil": Expected("blocked-behind", 5, (
         r'BLOCKED: 1 thread waits behind thread 1 "MainThread", which holds the GIL and sleeps '), True),
     "polling": Expected("polling", 5, (
-        r'POLLING: thread 1 "MainThread" sleeps again and again, until the condition of a loop holds, in polling '
-        r'hangs\.py:\d+'), True),
+        r'POLLING: thread 1 "MainThread" sleeps again and again, until the condition of a loop holds, with '
+        r"marker = '/proc/self', in polling hangs\.py:\d+"), True),
     "pool": Expected("pool", 1, (
         r"POOL EXHAUSTED: all 2 workers of the pool wait for results, and no worker is left to make them; 2 calls are "
         r"queued behind them: int\.")),

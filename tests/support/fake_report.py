@@ -113,7 +113,8 @@ def world_that_does_not_stop() -> Report:
         Thread(4, 888, 4, "jemalloc_bg_thd", status="blocked", syscall="poll", critical_sections=(),
                ended_by=(Ender("time", 0.5), Ender("thread", thread=2), Ender("process", process=886, evidence=DERIVED),
                          Ender("nobody", why=text("its thread has exited"))),
-               since=0.25, polling=Polling(PyFrame("poll", "poll", "/app/job.py", 3), 0.5),
+               since=0.25,
+               polling=Polling(PyFrame("poll", "poll", "/app/job.py", 3), 0.5, (Local("ready", "bool", "False"),)),
                at_work=PyFrame("handle", "handle", "/app/job.py", 9),
                in_loop=PyFrame("serve", "serve", "/app/job.py", 5)),
     )

@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple, Optional
 
 from gdbext.cpython.code.bytecode import Bytecode
 from gdbext.cpython.code.functions import Functions
-from gdbext.cpython.code.lock_calls import LOCK_NAMES, LockCall, LockCalls, Names, Place, find_lock_calls
+from gdbext.cpython.code.lock_calls import LOCK_NAMES, LockCall, LockCalls, Place, find_lock_calls
 from gdbext.cpython.frames import FrameReader
 from gdbext.errors import GdbextError
 from gdbext.remembered import remembered
@@ -258,8 +258,6 @@ class LockFlows:
             bytecode = self._functions.bytecode(code)
             if bytecode is None:
                 return None
-            variables, cells = self._frames.variable_names(code)
-            known = Names(tuple(names), variables, 0 if self._functions.has_table else min(cells, default=0))
-            return LockFlow(bytecode, find_lock_calls(bytecode, known, opcodes.version))
+            return LockFlow(bytecode, find_lock_calls(bytecode, self._functions.names(code), opcodes.version))
         except (GdbextError, IndexError):
             return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gdbext.cpython.code.bytecode import Bytecode, with_blocks, with_table
+from gdbext.cpython.code.lock_calls import Names
 from gdbext.cpython.code.loops import is_repeated
 from gdbext.cpython.frames import FrameReader
 from gdbext.cpython.objects import Objects
@@ -29,6 +30,14 @@ class Functions:
         """
         bytecode = self.bytecode(code)
         return is_repeated(bytecode, offset) if bytecode is not None else None
+
+    def names(self, code: int) -> Names:
+        """The names that the instructions of a function (``PyCodeObject *``) refer to.
+
+        :raises GdbextError: they cannot be read.
+        """
+        variables, cells = self._frames.variable_names(code)
+        return Names(tuple(self._frames.names_of(code)), variables, 0 if self.has_table else min(cells, default=0))
 
     @remembered
     def bytecode(self, code: int) -> Bytecode | None:

@@ -90,6 +90,36 @@ def find_lock_calls(code: Bytecode, names: Names, version: tuple[int, ...]) -> L
     return _Finder(code, names, version).find()
 
 
+def iter_places(code: Bytecode, names: Names, version: tuple[int, ...], wanted: Sequence[int],
+                is_module: bool) -> Iterator[Place]:
+    """The variables in some instructions, each with the attributes that are read of it; a method is left out.
+
+    :param wanted: the indices of the instructions, ascending.
+    :param is_module: whether this is the code of a module, in which names are global variables.
+    :raises IndexError: the code is damaged.
+    """
+    finder = _Finder(code, names, version)
+    place: Place | None = None
+    for i in wanted:
+        each = code.instructions[i]
+        is_method = each.name == "LOAD_METHOD" or version >= (3, 12) and bool(each.argument & 1)
+        if place is not None and each.name == "LOAD_ATTR" and not is_method:
+            place = place._replace(attributes=(*place.attributes, finder.attribute(each)))
+            continue
+        if place is not None:
+            yield place
+        place = None
+        known = finder.variable(each)
+        if known is not None:
+            if each.name in _PAIRS:
+                yield Place(False, names.variables[each.argument >> 4])
+            place = Place(*known)
+        elif each.name == "LOAD_NAME" and is_module:
+            place = Place(True, names.names[each.argument])
+    if place is not None:
+        yield place
+
+
 class _Finder:
     def __init__(self, code: Bytecode, names: Names, version: tuple[int, ...]) -> None:
         self._code = code
@@ -108,7 +138,7 @@ class _Finder:
         unseen = {*_RELEASES} & {*self._names.names}
         for i, each in enumerate(self._instructions):
             if each.name in _ATTRIBUTES:
-                attribute = self._attribute(each)
+                attribute = self.attribute(each)
                 unseen.discard(attribute)
                 if attribute in LOCK_NAMES:
                     found = self._call(i, attribute in _ACQUIRES)
@@ -125,7 +155,8 @@ class _Finder:
             escapes.add(None)
         return LockCalls(calls, stores, escapes)
 
-    def _attribute(self, each: Instruction) -> str:
+    def attribute(self, each: Instruction) -> str:
+        """The name of the attribute that an instruction reads."""
         shift = each.name == "LOAD_ATTR" and self._version >= (3, 12)
         return self._names.names[each.argument >> 1 if shift else each.argument]
 
@@ -135,10 +166,10 @@ class _Finder:
             return self._names.names[each.argument >> 2] in _RELEASES
         if each.name == "LOAD_NAME":
             return self._names.names[each.argument] in _RELEASES
-        known = self._variable(each)
+        known = self.variable(each)
         return known is not None and known[1] in _RELEASES
 
-    def _variable(self, each: Instruction) -> tuple[bool, str] | None:
+    def variable(self, each: Instruction) -> tuple[bool, str] | None:
         """(whether it is global, name) of the variable that an instruction pushes last."""
         if each.name == "LOAD_GLOBAL":
             return True, self._names.names[each.argument >> 1 if self._version >= (3, 11) else each.argument]
@@ -170,12 +201,12 @@ class _Finder:
         at = i - 1
         while at >= 0 and at + 1 not in self._entered:
             each = self._instructions[at]
-            known = self._variable(each)
+            known = self.variable(each)
             if known is not None:
                 return Place(*known, tuple(attributes[::-1])), at
             if each.name != "LOAD_ATTR" or (self._version >= (3, 12) and each.argument & 1):
                 break
-            attributes.append(self._attribute(each))
+            attributes.append(self.attribute(each))
             at -= 1
         return None, i
 

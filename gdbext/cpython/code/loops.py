@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import NamedTuple
 
 from gdbext.cpython.code.bytecode import Bytecode
 from gdbext.worklist import walk
 
 #: Takes the next item of a ``for`` loop, or leaves the loop.
 _TAKES_NEXT = "FOR_ITER"
+#: Instructions that end a statement, so they are not part of an expression.
+_STATEMENT = ("POP_TOP", "POP_ITER", "STORE_", "DELETE_", "JUMP_BACKWARD", "JUMP_FORWARD", "JUMP_ABSOLUTE", "FOR_ITER")
+#: Largest number of instructions of an expression that are read.
+_LONGEST = 64
 
 
-def find_condition(code: Bytecode, offset: int) -> int | None:
-    """The first instruction that can leave the loop around an instruction, as offset in bytes.
+class Condition(NamedTuple):
+    """What ends a loop: the offset of the first instruction that can leave it, in bytes, and the indices of its tests.
+
+    The tests are the instructions of all expressions whose value decides whether the loop is left, in their order.
+    """
+
+    start: int
+    tests: Sequence[int]
+
+
+def find_condition(code: Bytecode, offset: int) -> Condition | None:
+    """What ends the loop around an instruction.
 
     :param offset: of the instruction, in bytes.
     :return: None if the instruction is in no loop, or if only an exception leaves the loop.
@@ -20,7 +35,27 @@ def find_condition(code: Bytecode, offset: int) -> int | None:
     here = code.index(offset)
     loop = _loop(here, code.successors.__getitem__) if here is not None else frozenset[int]()
     exits = [i for i in loop if not loop.issuperset(code.successors[i])]
-    return code.instructions[min(exits)].start if exits else None
+    if not exits:
+        return None
+    entered = {target for i in loop for target in code.successors[i] if target != i + 1 and not _jumps_over(code, i)}
+    tests = {i for end in exits for i in _expression(code, end, entered)}
+    return Condition(code.instructions[min(exits)].start, sorted(tests))
+
+
+def _expression(code: Bytecode, end: int, entered: Collection[int]) -> Iterator[int]:
+    """The instructions before a jump that compute the value that it tests, last first."""
+    for i in range(end - 1, max(end - _LONGEST, -1), -1):
+        if _jumps_over(code, i - 1):
+            continue
+        if i + 1 in entered or code.instructions[i].name.startswith(_STATEMENT):
+            return
+        yield i
+
+
+def _jumps_over(code: Bytecode, i: int) -> bool:
+    """Whether an instruction and the jump after it are one conditional jump back, as since 3.12."""
+    return (i >= 0 and len(code.successors[i]) == 2 and max(code.successors[i]) == i + 2
+            and code.instructions[i + 1].name.startswith("JUMP_BACKWARD"))
 
 
 def is_repeated(code: Bytecode, offset: int) -> bool:

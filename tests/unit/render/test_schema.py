@@ -48,7 +48,7 @@ LATER = {("gil", "orphan"), ("threads", "unmerged"), ("threads", "parts"), ("thr
          ("crash", "parts"), ("crash", "handlers"), ("crash", "aftermath"),
          ("recursion", "begun_in"), ("greenlets", "waits"),
          *(("threads", name) for name in ("ended_by", "since", "polling", "at_work", "in_loop")),
-         ("event_loops", "watched"),
+         ("event_loops", "watched"), ("polling", "values"),
          *(("ended_by", name) for name in ("seconds", "thread", "process")), ("verdict", "greenlets"),
          *(("target", name) for name in ("command_line", "host", "time", "paused", "kept", "whole"))}
 #: Reports that together contain every possible member.

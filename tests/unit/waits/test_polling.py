@@ -59,6 +59,8 @@ def scene(functions: dict[int, Bytecode | None], name: str, kind: str, *frames: 
     stack = [RawFrame(0, i, 2, frame) for i, frame in enumerate(frames, 1)]
 
     class Locks:
+        shows_values = False
+
         def stacks(self, number: int) -> list[tuple[Reader, list[RawFrame]]]:
             return [(Reader(functions), stack)]
 

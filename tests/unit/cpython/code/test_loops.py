@@ -10,6 +10,7 @@ from types import CodeType
 import pytest
 
 from gdbext.cpython.code.bytecode import Bytecode, with_blocks, with_table
+from gdbext.cpython.code.lock_calls import Names, iter_places
 from gdbext.cpython.code.loops import find_condition, is_repeated
 from gdbext.layout.opcodes import opcodes_of
 
@@ -41,7 +42,7 @@ def line_of_condition(body: str) -> int | None:
     found = find_condition(bytecode, at)
     if found is None:
         return None
-    return int(lines[max(start for start in lines if start <= found)] or 0) - 1
+    return int(lines[max(start for start in lines if start <= found.start)] or 0) - 1
 
 
 @pytest.mark.parametrize(("body", "line"), [
@@ -89,3 +90,28 @@ def test_next_item_may_come_without_end() -> None:
     code, bytecode, _ = compiled("for item in items:\n    sleep(item)  # here")
     at = next(each.offset for each in dis.get_instructions(code) if each.opname == "FOR_ITER")
     assert is_repeated(bytecode, at)
+
+
+@pytest.mark.parametrize(("body", "places"), [
+    ("while not ready.done:\n    sleep(1)  # here", {"ready.done"}),
+    ("while not ready.is_done():\n    sleep(1)  # here", {"ready"}),
+    ("while ready or items:\n    sleep(1)  # here", {"ready", "items"}),
+    ("while ready.a.b < items and count:\n    sleep(1)  # here", {"ready.a.b", "items", "count"}),
+    ("while len(items) < 3:\n    sleep(1)  # here", {"len", "items"}),
+    ("while True:\n    items.append(1)\n    if ready == items.last:\n        break\n    sleep(1)  # here",
+     {"ready", "items.last"}),
+    ("for item in items:\n    if ready:\n        break\n    sleep(1)  # here", {"ready"}),
+    # a nested function shares the variable
+    ("def check():\n    return ready\nwhile not ready:\n    sleep(1)  # here", {"ready"}),
+])
+def test_names_in_a_condition(body: str, places: set[str]) -> None:
+    code, bytecode, at = compiled(body)
+    condition = find_condition(bytecode, at)
+    assert condition is not None
+    if sys.version_info >= (3, 11):
+        cells = [*code.co_cellvars, *code.co_freevars]
+        names = Names(code.co_names, [*code.co_varnames, *(name for name in cells if name not in code.co_varnames)], 0)
+    else:
+        names = Names(code.co_names, [*code.co_varnames, *code.co_cellvars, *code.co_freevars], len(code.co_varnames))
+    found = {str(place) for place in iter_places(bytecode, names, sys.version_info[:2], condition.tests, False)}
+    assert found == places
