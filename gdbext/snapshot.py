@@ -211,14 +211,18 @@ class Snapshot:
         return self._findings.guard("greenlets", lambda: find_greenlet_waits(
             self._context, find_greenlets(self._python, self._findings)), ())
 
-    def judged_report(self, stacks: Callable[[Thread], bool]) -> Report:
+    def judged_report(self, stacks: Callable[[Thread], bool], wanted: Sequence[int] = ()) -> Report:
         """Make the report with all that its verdict rests on: tasks, greenlets, stacks where no lock explains it.
 
         :param stacks: as in `report`.
+        :param wanted: the addresses of locks that the report has although no thread may wait for them.
         """
         asyncio, greenlets = self.tasks, self.greenlets
         report = self.report(stacks if self._deadlocks else lambda thread: True)
-        return replace(report, event_loops=asyncio.loops, tasks=asyncio.tasks,
+        found = [self._findings.guard("locks", functools.partial(self.lock_at, address), (None, None))[0]
+                 for address in wanted]
+        more = [lock for lock in found if lock is not None and report.lock(lock.id) is None]
+        return replace(report, locks=(*report.locks, *more), event_loops=asyncio.loops, tasks=asyncio.tasks,
                        task_cycles=find_task_cycles(asyncio.tasks), greenlets=greenlets,
                        greenlet_cycles=find_greenlet_cycles(greenlets))
 

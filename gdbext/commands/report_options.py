@@ -14,8 +14,9 @@ class ReportOptions:
     `each` shows each thread by itself, also those with the same stack. `stacks` is how much of each stack is shown:
     ``full``, ``top`` or ``none``. `width` is the maximum width of a line, in columns, None: unlimited. With
     `object_names` an object that has a lock is named by the value of an attribute. `may_stop` says whether, without
-    GDB, threads of a process may be stopped for a moment. A process is paused for at most `max_pause` seconds. With
-    `text_only` document and graph are left out; for many threads they take as long as all else.
+    GDB, threads of a process may be stopped for a moment. With `alone` no other process is read. A process is paused
+    for at most `max_pause` seconds. With `text_only` document and graph are left out; for many threads they take as
+    long as all else.
     """
 
     each: bool = False
@@ -24,6 +25,7 @@ class ReportOptions:
     width: int | None = None
     object_names: bool = True
     may_stop: bool = True
+    alone: bool = False
     max_pause: float = 10.0
     text_only: bool = False
 

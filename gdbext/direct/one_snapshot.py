@@ -75,6 +75,10 @@ def _of_core(request: Request, core: str) -> dict[str, Any]:
 
 def _of_process(request: Request, pid: int) -> dict[str, Any]:
     target, report, incomplete = read_unmoved(pid, request.options, request.seconds)
+    if report.deadlocks and not request.options.alone:
+        from gdbext.direct.forked import with_holders_in_parents  # few reports need it
+
+        report = with_holders_in_parents(report, request.options)
     made = _answer(request, report, incomplete, target.left_out(), source_of_process(pid))
     return {**made, "paused": report.target.paused}
 

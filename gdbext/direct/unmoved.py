@@ -31,8 +31,8 @@ _WITH_EVERYONE = 4
 _LEAST = 0.2
 
 
-def read_unmoved(pid: int, options: ReportOptions = DEFAULTS,
-                 seconds: float = 30.0) -> tuple[ProcessTarget, Report, GdbextError | None]:
+def read_unmoved(pid: int, options: ReportOptions = DEFAULTS, seconds: float = 30.0,
+                 wanted: Sequence[int] = ()) -> tuple[ProcessTarget, Report, GdbextError | None]:
     """Read a running process, several times if what is read does not belong together.
 
     The pages that changed meanwhile are then read at one moment when the threads that run sleep, or are stopped if they
@@ -42,6 +42,7 @@ def read_unmoved(pid: int, options: ReportOptions = DEFAULTS,
     stopped, those that run are unreadable.
 
     :param seconds: how long the process may be read; what is not read in `max_pause` is left out.
+    :param wanted: the addresses of locks that the report has although no thread may wait for them.
     :return: the process, which is closed, the report, and why that is incomplete, where the user can do something about
         it.
     :raises GdbextError: it cannot be read.
@@ -65,7 +66,7 @@ def read_unmoved(pid: int, options: ReportOptions = DEFAULTS,
                 moving |= target.tasks.keys()
                 pages |= target.pages
                 continue
-            report = snapshot.judged_report(lambda thread: True)
+            report = snapshot.judged_report(lambda thread: True, wanted)
             if known_code.is_behind:
                 target.stopped.resume()
                 known_code.catch_up()

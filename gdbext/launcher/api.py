@@ -6,9 +6,10 @@ import functools
 import json
 import os
 import signal
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 import gdbext.model
 from gdbext.errors import BadDocument
@@ -66,10 +67,14 @@ class Report:
         """The exit status of ``gdbext report`` for this report."""
         return self._snapshot.status
 
-    def to_json(self) -> str:
-        """The document of schema ``gdbext/1`` on one line."""
+    def to_json(self, processes: Mapping[str, Any] | None = None) -> str:
+        """The document of schema ``gdbext/1`` on one line.
+
+        :param processes: other processes that explain the verdict, for the document's member of that name.
+        """
         assert self._snapshot.document_json is not None
-        return self._snapshot.document_json.decode("ascii")
+        made = self._snapshot.document_json.decode("ascii")
+        return made if processes is None else f'{made.rstrip()[:-1]}, "processes": {json.dumps(processes)}}}'
 
     @classmethod
     def from_json(cls, text: str) -> Report:

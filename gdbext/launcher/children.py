@@ -29,7 +29,9 @@ from gdbext.narrate.classes import DEADLOCK, UNKNOWN
 from gdbext.narrate.names import Facts
 from gdbext.narrate.processes import ProcessName
 from gdbext.narrate.reasons import explain
+from gdbext.narrate.sentences import sentence, verdict_title
 from gdbext.narrate.verdict import ALL_THREADS, next_step
+from gdbext.narrate.words import plain
 from gdbext.processes.graph import Node, ProcessDeadlock, Wait, find_deadlocks
 from gdbext.processes.waits import STILL, watch
 from gdbext.record import record
@@ -70,7 +72,7 @@ class Tree:
                     if seen.document is None]
         incomplete = [Failure(seen.target, seen.problem, seen.hint) for seen in self.snapshots.values()
                       if seen.document is not None and seen.problem is not None]
-        return Triage(classes.merge(read), tuple(failures), tuple(incomplete), _as_document(self))
+        return Triage(classes.merge(read), tuple(failures), tuple(incomplete), as_document(self))
 
     def status_of(self, pid: int, above: frozenset[int] = frozenset()) -> int:
         """The exit status for a process: one that only waits for children has that of these children.
@@ -120,26 +122,26 @@ class Tree:
 _MOST_UNASKED, _UNASKED = 16, 10.0
 
 
-def run_if_found(pid: int, awaited: Iterable[int], status: int, options: argparse.Namespace) -> int | None:
-    """Report on a process with its descendants and the processes that it waits for, if the answer is in one of these.
+def find_answer(pid: int, awaited: Iterable[int], status: int, options: argparse.Namespace) -> Tree | None:
+    """Read a process with its descendants and the processes that it waits for, if the answer is in one of these.
 
     :param awaited: the processes that it waits for.
     :param status: the exit status of the report on the process alone.
-    :return: the exit status; None if there are none or many such processes, or no answer.
+    :return: the processes; None if there are none or many such processes, or no answer.
     """
     tree_of = dict(process_tree(pid))
     parents = without_own({**tree_of, **{other: parent_of(other) for other in awaited if other not in tree_of}})
     if not 1 < len(parents) <= _MOST_UNASKED:
         return None
     how = parse_options(options)
-    tree = _snapshot(pid, parents, replace(how, timeout=min(how.timeout, _UNASKED)), _MOST_UNASKED)
+    how = replace(how, timeout=min(how.timeout, _UNASKED), text_only=False)
+    tree = _snapshot(pid, parents, how, _MOST_UNASKED)
     is_over = status == OUTSIDE and tree.status == NOTHING_FOUND
     if not is_over and tree.status != FOUND and not any(
             _explains(seen, status) or tree.reads_inherited(member)
             for member, seen in tree.snapshots.items() if member != pid):
         return None
-    _write(tree, tree.triage, options)
-    return tree.status
+    return tree
 
 
 def _explains(seen: Snapshot, status: int) -> bool:
@@ -160,11 +162,12 @@ def run(options: argparse.Namespace) -> int:
     if options.dot is not None:
         raise UsageError("--children draws no graph for Graphviz", "take --html FILE instead of --dot")
     tree = snapshot_tree(target.pid, parse_options(options))
-    _write(tree, tree.triage, options)
+    write_tree(tree, tree.triage, options)
     return tree.status
 
 
-def _write(tree: Tree, found: Triage, options: argparse.Namespace) -> None:
+def write_tree(tree: Tree, found: Triage, options: argparse.Namespace) -> None:
+    """Write the report on processes in the form that the options choose."""
     if options.json:
         write(json_line(classes.as_document(found)))
     else:
@@ -257,26 +260,37 @@ def _edges(tree: Tree, deadlock: ProcessDeadlock) -> Iterator[Edge]:
             yield node, wait, sorted({holder.pid for holder in wait.holders})
 
 
-def _as_document(tree: Tree) -> dict[str, Any]:
+def as_document(tree: Tree) -> dict[str, Any]:
+    """The processes and their waits for each other, as schema ``gdbext-triage/1`` has them."""
     def edge(node: Node, wait: Wait, pids: Iterable[int]) -> dict[str, Any]:
         single = next(iter(wait.holders)).thread if len(wait.holders) == 1 else None
         return {"pid": node.pid, "thread": node.thread, "kind": wait.kind, "what": printable(explain(wait.awaited)),
                 "holders": list(pids), "holder": single if single is None or single > 0 else None,
-                "evidence": wait.evidence, "why": sentence(joined(wait.why))}
+                "evidence": wait.evidence, "why": in_words(joined(wait.why))}
 
-    def sentence(why: Reason | None) -> str | None:
+    def in_words(why: Reason | None) -> str | None:
         return None if why is None else explain(why)
 
     return {
         "root": tree.root, "apart": round(tree.apart, 3), "still": STILL,
-        "tree": [{"pid": pid, "parent": parent, "name": _process(tree, pid).name, "target": tree.snapshots[pid].target}
+        "tree": [{"pid": pid, "parent": parent, "name": _process(tree, pid).name, "target": tree.snapshots[pid].target,
+                  **_verdict(tree.snapshots[pid])}
                  for pid, parent in tree.parents.items()],
         "waits": [edge(*each) for each in _waits_between_processes(tree)],
         "deadlocks": [{"processes": list(deadlock.processes), "evidence": deadlock.evidence,
-                       "why": sentence(joined(deadlock.why)), "edges": [edge(*each) for each in _edges(tree, deadlock)],
+                       "why": in_words(joined(deadlock.why)), "edges": [edge(*each) for each in _edges(tree, deadlock)],
                        "stuck_behind": list(deadlock.stuck_behind)} for deadlock in tree.deadlocks],
-        "problem": sentence(tree.blind),
+        "problem": in_words(tree.blind),
     }
+
+
+def _verdict(seen: Snapshot) -> dict[str, Any]:
+    """The verdict of a process as members of its entry; null if it could not be read."""
+    if seen.report is None:
+        return {"verdict": None, "title": None, "sentence": None}
+    facts = Facts(seen.report)
+    return {"verdict": facts.verdict.kind, "title": verdict_title(facts.verdict),
+            "sentence": printable(plain(sentence(facts)))}
 
 
 def _process(tree: Tree, pid: int) -> ProcessName:

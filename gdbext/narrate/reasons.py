@@ -344,6 +344,10 @@ _WORDINGS: Mapping[ReasonCode, Wording] = {
     "every-thread-waits": "every thread of the process waits, without a timeout, for something that only another of "
                           "them could do",
     "more-unreadable": "{count} more",
+    "held-in-parent": lambda pid, number, name, function, file, line: (
+        f"fork has copied it; in the parent, process {pid}, thread {number}"
+        + (f' "{name}"' if name else "") + " has it"
+        + (f", taken in {function} at {_place(file, line)}" if function else "")),
     "no-other-thread": lambda owner_unknown: (
         "the process has no other thread that could release the lock"
         + (": its owner may not have survived fork" if owner_unknown else "")),

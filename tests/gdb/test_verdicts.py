@@ -222,10 +222,15 @@ def test_process_that_owes_the_answer_is_read_too(kind: str, tmp_path: Path) -> 
                 wait_until(lambda: is_still(client.pid) and is_still(server.pid), "both to come to rest")
                 ran = launch("report", str(client.pid), gdb=None)
                 alone = launch("report", str(client.pid), "--alone", gdb=None)
+                document = launch("report", str(client.pid), "--json", gdb=None)
             finally:
                 client.kill()
                 server.kill()
-    assert (ran.status, alone.status) == (1, 5)
+    assert (ran.status, alone.status, document.status) == (1, 5, 1)
+    made = json.loads(document.stdout)
+    assert (made["schema"], made["target"]["pid"]) == ("gdbext/1", client.pid)
+    verdicts = {each["pid"]: each["verdict"] for each in made["processes"]["tree"]}
+    assert verdicts[server.pid] == "standstill"
     lines = ran.stdout.splitlines()
     assert lines[0] == "2 processes: 0 deadlocked with each other, 1 with a deadlock of their own"
     assert lines[1].startswith(f'  process {server.pid} "')

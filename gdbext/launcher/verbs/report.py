@@ -89,13 +89,17 @@ def run(options: argparse.Namespace) -> int:
                 break
         pid = targets[0].pid if len(targets) == 1 else None
         # the answer may be in a child of the only target, or in a process that it waits for
-        if (pid is not None and only_text and not options.alone and isinstance(made, Report)
-                and made.awaited is not None):
+        follows = pid is not None and options.html is None and options.dot is None and not options.alone
+        if pid is not None and follows and isinstance(made, Report) and made.awaited is not None:
             from gdbext.launcher import children
 
-            status = children.run_if_found(pid, made.awaited, made.status, options)
-            if status is not None:
-                return status
+            tree = children.find_answer(pid, made.awaited, made.status, options)
+            if tree is not None and options.json:
+                write(as_text([made.to_json(children.as_document(tree))]))
+            elif tree is not None:
+                children.write_tree(tree, tree.triage, options)
+            if tree is not None:
+                return tree.status
     except KeyboardInterrupt:
         _write(found, options)
         raise
