@@ -685,7 +685,8 @@ def syscalls_text(header: Path, machine: str) -> str:
     :raises GenerationError: it defines none.
     """
     found = re.findall(r"^#define __NR(?:3264)?_(\w+)\s+(\d+)\s*$", header.read_text(encoding="utf-8"), re.MULTILINE)
-    names = {int(number): name for name, number in found}
+    # the generic header also has the count of all calls, and the first number that is a processor's own
+    names = {int(number): name for name, number in found if name not in ("syscalls", "arch_specific_syscall")}
     if not names:
         raise GenerationError(f"{header} defines no system call")
     rows = ",\n".join(f'  "{number}": "{name}"' for number, name in sorted(names.items()))

@@ -1,6 +1,6 @@
 """The interface of an architecture: registers, system calls, signal frames, code and its instructions.
 
-The package `arch.x86_64` implements `Architecture` as a module. Registers have the debugger's names.
+The packages `arch.x86_64` and `arch.aarch64` implement `Architecture` as modules. Registers have the debugger's names.
 """
 
 from __future__ import annotations
@@ -321,7 +321,7 @@ class Architecture(Protocol):
     STACK_POINTER: str
     THREAD_POINTER: str
     OF_SLEEPERS: frozenset[str]
-    #: The result of a function; before a system call its number.
+    #: The result of a function.
     RESULT: str
     #: The registers of a result that has two words.
     RESULTS: tuple[str, ...]
@@ -336,10 +336,18 @@ class Architecture(Protocol):
     #: The registers that every snapshot reads of every thread, and those of them that contain no data of the program.
     AT_STOP: tuple[str, ...]
     NOT_DATA: frozenset[str]
+    #: A program's memory is below this address.
+    HIGHEST_ADDRESS: int
+    #: Whether the thread pointer is the end of the C library's thread descriptor, or else its start. Thread-local
+    #: memory of libraries loaded at start-up is on the other side of the thread pointer.
+    DESCRIPTOR_IS_BELOW: bool
+    #: Whether single instructions are decoded. If not, code proves nothing.
+    DECODES_INSTRUCTIONS: bool
 
     def is_canonical(self, address: int) -> bool: ...
-    def core_registers(self, state: bytes) -> dict[str, int]: ...
-    def user_registers(self, data: bytes) -> dict[str, int]: ...
+    def core_registers(self, state: bytes, thread_area: bytes = b"") -> dict[str, int]: ...
+    def user_registers(self, data: bytes, thread_area: bytes = b"") -> dict[str, int]: ...
+    def at_stop(self, memory: Memory, registers: Mapping[str, int]) -> Mapping[str, int]: ...
 
     # -- system calls and signals ----------------------------------------------------------------------------
 
@@ -355,6 +363,7 @@ class Architecture(Protocol):
     def read_signal_frame(self, memory: Memory, sp: int, number: int | None = None) -> SignalFrame | None: ...
     def read_interrupted(self, memory: Memory, sp: int) -> dict[str, int]: ...
     def is_own_breakpoint(self, memory: Memory, pc: int) -> bool: ...
+    def with_return(self, memory: Memory, registers: Mapping[str, int]) -> Mapping[str, int]: ...
 
     # -- code ------------------------------------------------------------------------------------------------
 

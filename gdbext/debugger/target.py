@@ -25,7 +25,7 @@ from gdbext.debugger.types import read_structs
 from gdbext.elf.core_file import CoreFile, read_core_file
 from gdbext.elf.headers import Read, machine_name, open_regular
 from gdbext.elf.mapped import MappedModule, mapped_modules
-from gdbext.errors import NoTarget, ThreadUnavailable
+from gdbext.errors import GdbextError, NoTarget, ThreadUnavailable
 from gdbext.inferior.address_space import Region
 from gdbext.inferior.budget import Budget
 from gdbext.inferior.cache import CachedMemory
@@ -83,7 +83,11 @@ class GdbTarget:
         self.executable = self._program.removeprefix(TARGET_FILES) if self._program is not None else None
         core = self.core_file() if self.kind == "core" else None
         # a GDB for one processor takes a core of another for one of its own
-        self.architecture = machine_name(core.machine) if core is not None else _architecture()
+        known = _architecture()
+        self.architecture = machine_name(core.machine) if core is not None else known
+        if self.architecture == "aarch64" != known:
+            raise GdbextError("the core's processor is aarch64, which this GDB does not know",
+                              "use gdb-multiarch, or `gdbext report CORE`, which needs no GDB")
         self.proc = (Proc(self.pid, asleep=before_pause.read(inferior).asleep,
                           open_files=OpenFiles(arch.system_call_number("kcmp"))) if connection == "native" else None)
         self._threads: dict[int, gdb.InferiorThread] = {}
@@ -127,8 +131,9 @@ class GdbTarget:
     def registers(self, thread: ThreadRef, names: Sequence[str] = ()) -> dict[str, int]:
         core, cpu = self.core_file(), arch.of(self.architecture)
         names = names or cpu.AT_STOP
-        if core is not None and core.machine == cpu.ELF_MACHINE and thread.lwp in core.states:
-            noted = cpu.core_registers(core.states[thread.lwp])
+        if core is not None and core.machine == cpu.ELF_MACHINE and thread.lwp in core.by_lwp:
+            inside = core.by_lwp[thread.lwp]
+            noted = cpu.at_stop(self.memory, cpu.core_registers(inside.state, inside.area))
             if noted:
                 return {name: noted[name] for name in names if name in noted}
         frame = self._switch(thread)
@@ -142,7 +147,7 @@ class GdbTarget:
             except (gdb.error, ValueError) as error:
                 if name in (cpu.PROGRAM_COUNTER, cpu.STACK_POINTER):
                     raise ThreadUnavailable(f"thread {thread.number} has no registers: {error}") from None
-        return values
+        return {name: value for name, value in cpu.at_stop(self.memory, values).items() if name in names}
 
     def robust_list(self, thread: ThreadRef) -> int | None:
         return None  # GDB gives the thread pointer

@@ -12,6 +12,7 @@ import stat
 import struct
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 
 from gdbext.elf.headers import (
@@ -34,6 +35,8 @@ from gdbext.inferior.signals import SIGINFO_SIZE
 from gdbext.record import record
 
 _NT_PRSTATUS, _NT_PRPSINFO, _NT_AUXV, _NT_SIGINFO = 1, 3, 6, 0x53494749
+#: A note of the owner LINUX: the thread pointer, where it is not among the registers (arm64).
+_NT_ARM_TLS = 0x401
 #: The beginning of struct elf_prstatus on 64-bit machines, up to pr_pid; the registers follow.
 _PRSTATUS = struct.Struct("<32xi")
 #: struct elf_prpsinfo on 64-bit machines: pr_uid, pr_gid and pr_pid after state and flags, and pr_psargs at the end.
@@ -43,11 +46,15 @@ _PERMISSIONS = ((PF_R, "r"), (PF_W, "w"), (PF_X, "x"))
 
 @record
 class CoreThread:
-    """A thread of a core: its LWP id, its ``struct elf_prstatus``, and its ``siginfo_t`` if the core has one."""
+    """A thread of a core: its LWP id, its ``struct elf_prstatus``, and its ``siginfo_t`` if the core has one.
+
+    `area` has the thread pointer if the registers do not have it.
+    """
 
     lwp: int
     state: bytes
     siginfo: bytes | None = None
+    area: bytes = b""
 
 
 @record
@@ -55,8 +62,8 @@ class CoreFile:
     """A core's address space, and the registers of its threads.
 
     `size` is the file's size, `whole` the size with all segments. `threads` has all threads in the order of the notes:
-    the first one received the signal. `states` has the ``struct elf_prstatus`` of each LWP, for the ELF `machine`; an
-    LWP id that two threads share is left out. `user` and `group` are the process's; `user` is None if the core has no
+    the first one received the signal. `by_lwp` has the thread of each LWP, with registers of the ELF `machine`; an LWP
+    id that two threads share is left out. `user` and `group` are the process's; `user` is None if the core has no
     user or several. `owner` is the user that owns the file. `pid` is None if the core has none or several.
 
     `loads` has (address, bytes in the file, file offset) of each segment by address, `mapped` (start, end, file offset,
@@ -68,7 +75,7 @@ class CoreFile:
     size: int
     whole: int
     machine: int
-    states: Mapping[int, bytes]
+    by_lwp: Mapping[int, CoreThread]
     user: int | None = None
     group: int = 0
     owner: int = 0
@@ -141,8 +148,8 @@ def parse_core(read: Read, size: int, owner: int = 0) -> CoreFile:
             threads += _threads(notes)
     user, group, pid, arguments = processes.pop() if len(processes) == 1 else (None, 0, None, b"")
     times = Counter(thread.lwp for thread in threads)
-    states = {thread.lwp: thread.state for thread in threads if times[thread.lwp] == 1}
-    return CoreFile(tuple(_regions(loads, files)), size, whole, header.machine, states, user, group, owner,
+    by_lwp = {thread.lwp: thread for thread in threads if times[thread.lwp] == 1}
+    return CoreFile(tuple(_regions(loads, files)), size, whole, header.machine, by_lwp, user, group, owner,
                     arguments.partition(b"\0")[0].decode("utf-8", "backslashreplace").strip(), tuple(threads), pid,
                     tuple(sorted((segment.address, segment.file_size, segment.offset) for segment in segments
                                  if segment.kind == PT_LOAD)),
@@ -151,18 +158,20 @@ def parse_core(read: Read, size: int, owner: int = 0) -> CoreFile:
 
 def _threads(notes: bytes) -> Iterator[CoreThread]:
     """Iterate over the threads; the notes of one follow its NT_PRSTATUS (Linux 6.1 fs/binfmt_elf.c)."""
-    state, siginfo = b"", None
+    found: CoreThread | None = None
     for name, kind, note in iter_notes(notes):
-        if name != b"CORE\0":
+        if name == b"CORE\0" and kind == _NT_PRSTATUS and len(note) > _PRSTATUS.size:
+            if found is not None:
+                yield found
+            found = CoreThread(_PRSTATUS.unpack_from(note)[0], note)
+        elif found is None:
             continue
-        if kind == _NT_SIGINFO and len(note) == SIGINFO_SIZE:
-            siginfo = note
-        elif kind == _NT_PRSTATUS and len(note) > _PRSTATUS.size:
-            if state:
-                yield CoreThread(_PRSTATUS.unpack_from(state)[0], state, siginfo)
-            state, siginfo = note, None
-    if state:
-        yield CoreThread(_PRSTATUS.unpack_from(state)[0], state, siginfo)
+        elif name == b"CORE\0" and kind == _NT_SIGINFO and len(note) == SIGINFO_SIZE:
+            found = replace(found, siginfo=note)
+        elif name == b"LINUX\0" and kind == _NT_ARM_TLS:
+            found = replace(found, area=note)
+    if found is not None:
+        yield found
 
 
 def _regions(loads: list[tuple[int, int, int, int]], files: list[tuple[int, int, int, str]]) -> Iterator[Region]:

@@ -25,9 +25,9 @@ Read = Callable[[int, int], bytes]
 
 MAGIC = b"\x7fELF"
 ET_EXEC, ET_DYN, ET_CORE = 2, 3, 4
-EM_X86_64 = 62
+EM_X86_64, EM_AARCH64 = 62, 183
 #: The names of processors, as in `Target.architecture`. Source: Linux 6.1 include/uapi/linux/elf-em.h.
-_MACHINES = {3: "i386", 8: "mips", 21: "ppc64", 22: "s390x", 40: "arm", EM_X86_64: "x86_64", 183: "aarch64",
+_MACHINES = {3: "i386", 8: "mips", 21: "ppc64", 22: "s390x", 40: "arm", EM_X86_64: "x86_64", EM_AARCH64: "aarch64",
              243: "riscv", 258: "loongarch"}
 PT_LOAD, PT_NOTE, PT_GNU_EH_FRAME = 1, 4, 0x6474E550
 PF_X, PF_W, PF_R = 1, 2, 4

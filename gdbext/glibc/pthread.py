@@ -1,17 +1,22 @@
 """`struct pthread`, the thread descriptor, which has the thread's TID in its own PID namespace.
 
-On x86-64 the thread pointer (``fs_base``) is the address of the descriptor, and ``pthread_self`` returns it.
+``pthread_self`` returns its address. The thread pointer is the same address on x86-64, and on arm64 the descriptor's
+end (glibc 2.36 sysdeps/aarch64/nptl/tls.h).
 """
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Container
+from collections.abc import Container, Mapping
 
+from gdbext.arch.protocol import Architecture
 from gdbext.errors import CorruptStructure, GdbextError, if_unreadable
+from gdbext.inferior.cache import read_u64
 from gdbext.inferior.protocol import Memory
 from gdbext.layout.table import Layouts
 
+#: `futex_offset` of ``struct robust_list_head``, and its value: __lock less __list.__next of ``pthread_mutex_t``.
+_DISTANCE_AT, _DISTANCE = 8, (1 << 64) - 32
 _EXITING, _TERMINATED = 1 << 4, 1 << 5  # EXITING_BITMASK, TERMINATED_BITMASK of `cancelhandling`
 
 
@@ -41,10 +46,11 @@ def descriptor_state(memory: Memory, layouts: Layouts | None, pthread: int) -> D
         if layouts is None:
             memory.read(pthread, 1)
             return Descriptor.OTHER
-        own, state = layouts["struct pthread"].reader("self", "cancelhandling")(memory, pthread)
+        state, = layouts["struct pthread"].reader("cancelhandling")(memory, pthread)
+        is_one = is_descriptor(memory, layouts, pthread)
     except GdbextError:
         return Descriptor.UNMAPPED
-    if own != pthread:
+    if not is_one:
         return Descriptor.OTHER
     return Descriptor.ENDED if state & (_EXITING | _TERMINATED) else Descriptor.COPIED
 
@@ -60,10 +66,42 @@ def find_descriptor(memory: Memory, layouts: Layouts, robust_list: int | None) -
     """
     if robust_list is None:
         return None
+    pthread = robust_list - layouts["struct pthread"].offset("robust_head")
+    return pthread if is_descriptor(memory, layouts, pthread) else None
+
+
+def is_descriptor(memory: Memory, layouts: Layouts, pthread: int) -> bool:
+    """Whether an address is that of a thread descriptor.
+
+    On x86-64 a descriptor points to itself. On arm64 it does not; the distance from a mutex's links to its futex word,
+    which the robust list of each thread has for the kernel, has the same value in all of them (glibc 2.36
+    nptl/allocatestack.c, sysdeps/nptl/dl_tls_init_tp.c).
+
+    :param pthread: ``struct pthread *``.
+    :raises MemoryUnreadable: the memory is not mapped, or not in the core.
+    """
     known = layouts["struct pthread"]
-    pthread = robust_list - known.offset("robust_head")
-    own, = known.reader("self")(memory, pthread)
-    return pthread if own == pthread else None
+    if "self" in known:
+        own, = known.reader("self")(memory, pthread)
+        return bool(own == pthread)
+    distance = read_u64(memory, pthread + known.offset("robust_head") + _DISTANCE_AT)
+    return distance == _DISTANCE
+
+
+def pthread_self(cpu: Architecture, layouts: Layouts | None, registers: Mapping[str, int]) -> int:
+    """``pthread_self()`` of a thread, by its thread pointer; 0 if not known.
+
+    :param layouts: the C library's, None if they are not known.
+    """
+    pointer = registers.get(cpu.THREAD_POINTER, 0)
+    if not pointer or not cpu.DESCRIPTOR_IS_BELOW:
+        return pointer
+    return pointer - layouts["struct pthread"].size if layouts is not None else 0
+
+
+def thread_pointer(cpu: Architecture, layouts: Layouts, pthread: int) -> int:
+    """The thread pointer of the thread with a descriptor, the reverse of `pthread_self`."""
+    return pthread + layouts["struct pthread"].size if cpu.DESCRIPTOR_IS_BELOW else pthread
 
 
 def read_tid(memory: Memory, layouts: Layouts, pthread: int) -> int:
@@ -76,9 +114,9 @@ def read_tid(memory: Memory, layouts: Layouts, pthread: int) -> int:
     :raises MemoryUnreadable: the descriptor is not mapped, or not in the core.
     :raises CorruptStructure: the memory is not a thread descriptor.
     """
-    own, tid = layouts["struct pthread"].reader("self", "tid")(memory, pthread)
-    if own != pthread:
-        raise CorruptStructure(pthread, "the thread descriptor does not point to itself")
+    tid, = layouts["struct pthread"].reader("tid")(memory, pthread)
+    if not is_descriptor(memory, layouts, pthread):
+        raise CorruptStructure(pthread, "it is not a thread descriptor")
     if tid < 0:
         raise CorruptStructure(pthread, "the thread descriptor has a negative TID")
     return tid

@@ -1,6 +1,7 @@
 """Thread-local memory of a thread, without symbols: the blocks that the dynamic linker has allocated for modules.
 
-Source: glibc 2.36 sysdeps/x86_64/nptl/tls.h (``tcbhead_t``), sysdeps/generic/dl-dtv.h (``dtv_t``).
+Source: glibc 2.36 sysdeps/x86_64/nptl/tls.h and sysdeps/aarch64/nptl/tls.h (``tcbhead_t``), sysdeps/generic/dl-dtv.h
+(``dtv_t``).
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 
+from gdbext import arch
 from gdbext.errors import if_unreadable
 from gdbext.inferior.cache import read_available
 from gdbext.inferior.protocol import Memory
@@ -18,13 +20,13 @@ _TWO_WORDS = struct.Struct("<2Q")
 
 
 @if_unreadable(())
-def first_words(memory: Memory, pthread: int) -> Sequence[int]:
+def first_words(memory: Memory, machine: str, thread_pointer: int) -> Sequence[int]:
     """The first two words (``uintptr_t``) of the thread-local memory of each module.
 
-    :param pthread: ``pthread_self()`` of the thread.
     :return: the words of all modules, one after the other; empty if they cannot be read.
     """
-    _, table = _TWO_WORDS.unpack(memory.read(pthread, _TWO_WORDS.size))
+    first, second = _TWO_WORDS.unpack(memory.read(thread_pointer, _TWO_WORDS.size))
+    table = first if arch.of(machine).DESCRIPTOR_IS_BELOW else second
     # the entry before the first has the number of entries, the first a generation
     count, _ = _TWO_WORDS.unpack(memory.read(table - _TWO_WORDS.size, _TWO_WORDS.size))
     entries = memory.read(table + _TWO_WORDS.size, _TWO_WORDS.size * min(count, _MAX_MODULES))

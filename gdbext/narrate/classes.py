@@ -17,7 +17,7 @@ DEADLOCK, CRASH, STOPPED, UNKNOWN, OTHER = "deadlock", "crash", "stopped", "unkn
 #: The order of classes in a report.
 KINDS = (DEADLOCK, CRASH, STOPPED, UNKNOWN, OTHER)
 #: The C library's modules; the first frame outside of them shows where a thread waits.
-C_LIBRARY = re.compile(r"(libc|libpthread|ld-linux-x86-64|ld-musl-x86_64)[-.]")
+C_LIBRARY = re.compile(r"(libc|libpthread|ld-linux-(x86-64|aarch64)|ld-musl-(x86_64|aarch64))[-.]")
 _RUNTIME = re.compile(C_LIBRARY.pattern + r"|libstdc\+\+|libc\+\+|libgcc_s")
 #: The headings of targets that could not be read, or only in part.
 NOT_READ, READ_IN_PART = "Not read:", "Read in part:"

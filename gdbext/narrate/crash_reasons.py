@@ -118,7 +118,7 @@ WORDINGS: Mapping[str, str | Callable[..., str]] = {
     "null": "null",
     "small-number": "not an address: {value} is too small",
     "not-canonical": lambda text=None: (
-        "not a valid x86-64 address (not canonical)" + (f"; as text it reads {text!r}" if text else "")),
+        "not a valid address (not canonical)" + (f"; as text it reads {text!r}" if text else "")),
     "fill-pattern": _fill_pattern,
     "code-in": lambda module, function=None: f"code: {f'{function} in' if function else 'in'} {module}",
     "data-in": lambda module, function=None: f"data: {f'{function} in' if function else 'in'} {module}",
@@ -158,7 +158,7 @@ WORDINGS: Mapping[str, str | Callable[..., str]] = {
         f"an element of a null array (%{register}), at index %{index} = {value:#x}"),
     "bad-register": lambda register, value, offset, what: (
         (f"at offset {offset:#x} of " if offset else "") + f"%{register} = {value:#x}, {what}"),
-    "not-canonical-sum": "not a valid x86-64 address (not canonical), made of %{register} = {value:#x}",
+    "not-canonical-sum": "not a valid address (not canonical), made of %{register} = {value:#x}",
     "stack-used-up": "the stack is used up, {kib} KiB of it",
     "misaligned-for": "`{mnemonic}` needs an address that is a multiple of {alignment}",
     "misaligned": "the address is not aligned",

@@ -359,15 +359,17 @@ RULES: tuple[Rule, ...] = (
     Rule("numba", NATIVE, place=_NUMBA, fold="numba dispatch"),
     # GDB 13 gdb/jit.c: what a JIT registers with GDB has names then, but no file
     Rule("generated code", NATIVE, place=r"^$", note=_generated),
-    # glibc 2.36 sysdeps/unix/sysv/linux/x86_64/libc_sigaction.c: handlers return to __restore_rt
-    Rule("signal", NATIVE, function=r"^__restore_rt$", fold="signal handler called"),
-    # glibc 2.36 nptl/pthread_create.c: start_thread; sysdeps/unix/sysv/linux/x86_64/clone3.S; csu/libc-start.c;
+    # glibc 2.36 sysdeps/unix/sysv/linux/x86_64/libc_sigaction.c: handlers return to __restore_rt;
+    # Linux 6.1 arch/arm64/kernel/vdso/sigreturn.S: to the kernel's own code
+    Rule("signal", NATIVE, function=r"^(__restore_rt|__kernel_rt_sigreturn)$", fold="signal handler called"),
+    # glibc 2.36 nptl/pthread_create.c: start_thread; sysdeps/unix/sysv/linux/x86_64/clone3.S,
+    # aarch64/clone.S (thread_start); csu/libc-start.c;
     # GCC 12 libgomp/team.c: gomp_thread_start; libstdc++-v3/src/c++11/thread.cc: execute_native_thread_routine;
     # Rust 1.80 library/std/src/sys/pal/unix/thread.rs: thread_start. Those of glibc are not exported, so that a
     # stripped one does not name them.
-    Rule("start", NATIVE, function=r"^(start_thread|_*clone3?|_*libc_start\w+|_start|gomp_thread_start"
+    Rule("start", NATIVE, function=r"^(start_thread|thread_start|_*clone3?|_*libc_start\w+|_start|gomp_thread_start"
          r"|execute_native_thread_routine|.*::thread_start)$", fold=_native_start),
-    Rule("start without symbols", NATIVE, function=r"^$|^(start_thread|_*clone3?|_*libc_start\w+)$",
+    Rule("start without symbols", NATIVE, function=r"^$|^(start_thread|thread_start|_*clone3?|_*libc_start\w+)$",
          place=r"^(libc|libpthread)[-.]", fold=_native_start),
     # CPython 3.6 to 3.15 Lib/threading.py (Thread._bootstrap); before 3.11 only the plain names are recorded
     Rule("Python thread", PYTHON, function=r"^(Thread\.)?(run|_bootstrap|_bootstrap_inner)$", place=r"/threading\.py$",

@@ -11,6 +11,8 @@ from itertools import islice
 
 from gdbext.cpython.runtime import ThreadState
 from gdbext.cpython.values import Limits
+from gdbext.glibc.pthread import pthread_self
+from gdbext.glibc.version import find_c_library
 from gdbext.inferior.protocol import ThreadRef
 from gdbext.model import Local, PyFrame
 from gdbext.model.reasons import Reason, because
@@ -50,6 +52,9 @@ class ThreadStacks:
         findings = Findings()
         self._memory = target.memory
         self._code = read_code(target, findings)
+        # on x86-64 a thread's ident is its thread pointer
+        self._glibc = (find_c_library(target.memory, self._code.modules, target.architecture).layouts
+                       if self._code.cpu.DESCRIPTOR_IS_BELOW else None)
         pythons = read_pythons(target, self._code, (), findings)
         self._interpreter_code = InterpreterCode(self._code, [python.runtime.module for python in pythons])
         self._tstates: dict[int, list[tuple[Python, ThreadState]]] = {}
@@ -62,7 +67,7 @@ class ThreadStacks:
 
     def merged(self, thread: ThreadRef, registers: Mapping[str, int]) -> MergedStack | None:
         """The stack of a thread with these registers; None for one that runs no Python."""
-        tstates = self._tstates.get(registers.get(self._code.cpu.THREAD_POINTER, 0))
+        tstates = self._tstates.get(pthread_self(self._code.cpu, self._glibc, registers))
         if not tstates:
             return None
         python, current = choose_tstate(tstates, self._holders)

@@ -144,10 +144,11 @@ class CoreTarget(DirectTarget):
         return 1
 
     def _registers(self, thread: ThreadRef) -> Mapping[str, int]:
-        found = self._cpu.core_registers(self.core_file.threads[thread.number - 1].state)
+        noted = self.core_file.threads[thread.number - 1]
+        found = self._cpu.core_registers(noted.state, noted.area)
         if not found:
             raise ThreadUnavailable(f"thread {thread.number} has no registers in the core")
-        return found
+        return self._cpu.at_stop(self.memory, found)
 
     def registers(self, thread: ThreadRef, names: Sequence[str] = ()) -> Mapping[str, int]:
         found = self._registers(thread)

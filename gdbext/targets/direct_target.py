@@ -21,7 +21,7 @@ from gdbext.elf.mapped import MappedModule
 from gdbext.elf.symtab import SymbolFile
 from gdbext.errors import GdbextError, MemoryUnreadable, MissingLibrary, ThreadUnavailable, if_unreadable
 from gdbext.inferior.address_space import AddressSpace, Region
-from gdbext.inferior.cache import read_available, read_u64
+from gdbext.inferior.cache import read_available
 from gdbext.inferior.modules import ModuleMap
 from gdbext.inferior.protocol import Memory, Module, Section, Symbol, ThreadRef
 from gdbext.layout.table import Struct
@@ -35,8 +35,6 @@ from gdbext.targets.symbols import LoadedFile
 LEFT_OUT = ("instructions", "frames", "types", "variables", "lines", "late-lines", "unstopped")
 #: Source: Linux 6.1 include/uapi/linux/auxvec.h.
 _AT_SYSINFO_EHDR = 33
-#: The size of a return address in bytes.
-_WORD = 8
 #: Most signal handlers that interrupt each other on one stack.
 _MAX_SIGNAL_FRAMES = 32
 _C_LIBRARY = re.compile(r"(libc|libpthread|ld|ld-linux[\w-]*)[.-]")
@@ -183,14 +181,15 @@ class DirectTarget:
     @if_unreadable(None)
     def _caller_of_bad_call(self, registers: Mapping[str, int]) -> Mapping[str, int] | None:
         """The registers of the caller if a thread called an address without code, such as null; else None."""
-        called, sp = self._space.find(registers[self._cpu.PROGRAM_COUNTER]), registers[self._cpu.STACK_POINTER]
+        called = self._space.find(registers[self._cpu.PROGRAM_COUNTER])
         if not self.regions() or called is not None and called.allows("x") is not False:
             return None
-        after = read_u64(self.memory, sp)  # nothing but the return address is on the stack yet
+        found = self._cpu.with_return(self.memory, registers)
+        after = found[self._cpu.PROGRAM_COUNTER]
         caller = self._space.find(after)
         if caller is None or not caller.allows("x") or self._at(after)[0] is None:
             return None
-        return {**registers, self._cpu.PROGRAM_COUNTER: after, self._cpu.STACK_POINTER: sp + _WORD}
+        return found
 
     @cached_property
     def _space(self) -> AddressSpace:
@@ -233,6 +232,8 @@ class DirectTarget:
         return []
 
     def disassemble(self, low: int, high: int) -> Sequence[tuple[int, int, str]]:
+        if not self._cpu.DECODES_INSTRUCTIONS:
+            return []  # a debugger's text would not be understood either
         try:
             # the last instruction may end behind the range
             code = read_available(self.memory, low, high - low + self._cpu.MAX_INSTRUCTION)

@@ -197,10 +197,16 @@ class ProcessTarget(DirectTarget):
         """Stop threads; return the registers of those that are stopped now."""
         found = {}
         for tid in self.stopped.stop(threads) if threads else ():
-            found[tid] = self._cpu.user_registers(self.stopped.registers(tid))
+            found[tid] = self._registers_of_stopped(tid)
             if may_have_ended(self._cpu.system_call(found[tid]), self._proc.descriptors.link):
                 self.stopped.ended.add(tid)
         return found
+
+    def _registers_of_stopped(self, tid: int) -> dict[str, int]:
+        # x86-64 has the thread pointer among the registers
+        area = self.stopped.thread_area(tid) if self._cpu.DESCRIPTOR_IS_BELOW else b""
+        found = self._cpu.user_registers(self.stopped.registers(tid), area)
+        return {**self._cpu.at_stop(self.memory, found)}
 
     def _at_one_moment(self, way: Way) -> Mapping[int, Task]:
         """Read the threads, and take the image when those that move sleep or are stopped."""
@@ -324,7 +330,7 @@ class ProcessTarget(DirectTarget):
             raise ThreadUnavailable("the thread runs" if task.call is None or task.tid in self._moving else
                                     "/proc does not show all registers of the thread")
         if thread.lwp in self.stopped.current:
-            found = self._cpu.user_registers(self.stopped.registers(thread.lwp))
+            found = self._registers_of_stopped(thread.lwp)
         else:
             if self._would_end(task):
                 raise ThreadUnavailable("a stop would end the thread's system call, and /proc does not show all "

@@ -24,7 +24,7 @@ from gdbext.inferior.proc.status import has_ended, state_of
 
 _GET_RSEQ_CONFIGURATION, _RSEQ = 0x420F, struct.Struct("<Q4I")
 _GETREGSET, _SEIZE, _INTERRUPT, _DETACH = 0x4204, 0x4206, 0x4207, 17
-_NT_PRSTATUS = 1
+_NT_PRSTATUS, _NT_ARM_TLS = 1, 0x401
 _WALL = 0x40000000
 #: The longest wait for the threads to stop, in seconds. A thread in an uninterruptible sleep does not stop.
 _SECONDS = 0.5
@@ -142,9 +142,16 @@ class StoppedThreads:
 
     def registers(self, tid: int) -> bytes:
         """The general registers of a stopped thread, a ``struct user_regs_struct``; empty if the thread has ended."""
+        return self._register_set(tid, _NT_PRSTATUS)
+
+    def thread_area(self, tid: int) -> bytes:
+        """The thread pointer of a stopped thread on a processor that has it apart, as arm64; else empty."""
+        return self._register_set(tid, _NT_ARM_TLS)
+
+    def _register_set(self, tid: int, kind: int) -> bytes:
         data = ctypes.create_string_buffer(_MOST_BYTES)
         vector = _Iovec(ctypes.addressof(data), _MOST_BYTES)
-        if self._call(_GETREGSET, tid, _NT_PRSTATUS, ctypes.addressof(vector)):
+        if self._call(_GETREGSET, tid, kind, ctypes.addressof(vector)):
             return b""
         return data.raw[:vector.size]
 

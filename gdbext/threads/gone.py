@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from gdbext import arch
 from gdbext.errors import GdbextError
 from gdbext.glibc.pthread import Descriptor, descriptor_state
 from gdbext.inferior.proc.status import PF_FORKNOEXEC, parse_stat
@@ -22,9 +23,10 @@ LEFT_BEHIND, EXITED = because("left-behind-by-fork"), because("thread-exited")
 NOT_LIVING = because("not-a-living-thread")
 #: The largest TID of Linux (PID_MAX_LIMIT, Linux 6.1 include/linux/threads.h).
 _MAX_TID = 1 << 22
-#: Alignment of descriptors (glibc 2.36 sysdeps/x86_64/nptl/tls.h, TCB_ALIGNMENT), and limits of their addresses.
-_ALIGNMENT, _LOWEST, _HIGHEST = 64, 1 << 16, 1 << 47
-#: The alignment of descriptors in every version of glibc: they contain room for SSE registers.
+#: Alignment of descriptors at which thread pointers point (glibc 2.36 sysdeps/x86_64/nptl/tls.h, TCB_ALIGNMENT), and
+#: the limit below their addresses.
+_ALIGNMENT, _LOWEST = 64, 1 << 16
+#: The alignment of descriptors in every version of glibc, and on every processor.
 _LEAST_ALIGNMENT = 16
 #: Fields of /proc/PID/stat behind the name: `flags` and `starttime` (Linux 6.1 fs/proc/array.c, do_task_stat).
 _FLAGS, _START = 6, 19
@@ -71,7 +73,9 @@ class GoneOwners:
             return Gone(None, RECORDED, because("idents-not-matched", pthread=pthread))
         if state is Descriptor.COPIED:
             return Gone(LEFT_BEHIND, RECORDED, why)
-        if state is Descriptor.UNMAPPED and pthread % _ALIGNMENT == 0 and _LOWEST <= pthread < _HIGHEST:
+        cpu = arch.of(self._target.architecture)
+        alignment = _LEAST_ALIGNMENT if cpu.DESCRIPTOR_IS_BELOW else _ALIGNMENT
+        if state is Descriptor.UNMAPPED and pthread % alignment == 0 and _LOWEST <= pthread < cpu.HIGHEST_ADDRESS:
             return Gone(NOT_LIVING, INFERRED, because("owner-unmapped", pthread=pthread))
         return Gone(None, RECORDED, because("not-a-descriptor", pthread=pthread))
 

@@ -74,7 +74,7 @@ def find_interrupted(target: Target, code: Code, seen: SeenThread) -> Interrupte
             saved = cpu.read_interrupted(memory, sp)
         except GdbextError:
             return None
-        saved[cpu.THREAD_POINTER] = seen.registers.get(cpu.THREAD_POINTER, 0)
+        saved[cpu.THREAD_POINTER] = seen.thread_pointer
         return Interrupted({**saved, **_call(target, code, saved, native[depth:])}, depth, info.number)
     return None
 

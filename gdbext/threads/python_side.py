@@ -173,7 +173,8 @@ def read_python_side(target: TargetWithTypes, code: Code, threads: Threads, gone
     seen = {number: PythonThread(found, *choose_tstate(found, holders), names.get(number))
             for number, found in tstates.items()}
     seen.update((number, PythonThread(name=name)) for number, name in names.items() if number not in seen)
-    return PythonSide(memory, code, findings, pythons, seen, list(gils.values()))
+    return PythonSide(memory, code, findings, pythons, seen, list(gils.values()),
+                      {each.pthread: each.thread_pointer for each in threads})
 
 
 def _thread_names(python: Python, interpreter: InterpreterState, findings: Findings) -> dict[int, str]:
@@ -250,16 +251,21 @@ def choose_tstate(tstates: Sequence[tuple[Python, ThreadState]],
 
 
 class PythonSide:
-    """All of Python in a target: its runtimes, the Python thread state of each thread, the GILs."""
+    """All of Python in a target: its runtimes, the Python thread state of each thread, the GILs.
+
+    :param pointers: ``pthread_self()`` -> thread pointer, where the two differ.
+    """
 
     def __init__(self, memory: Memory, code: Code, findings: Findings, pythons: Sequence[Python],
-                 threads: Mapping[int, PythonThread], gils: Sequence[SeenGil]) -> None:
+                 threads: Mapping[int, PythonThread], gils: Sequence[SeenGil],
+                 pointers: Mapping[int, int] | None = None) -> None:
         self._memory = memory
         self._code = code
         self.findings = findings
         self._threads = threads
         self.pythons = pythons
         self.gils = gils
+        self._pointers = pointers or {}
         self._asyncio: dict[int, AsyncioReader] = {}
         self._greenlets: dict[int, GreenletReader] = {}
         self.interpreter_code = InterpreterCode(code, [python.runtime.module for python in pythons])
@@ -289,8 +295,9 @@ class PythonSide:
         if known is None:
             known = self._greenlets[interpreter.address] = GreenletReader(
                 self._memory, python.runtime.layouts, python.objects, python.frames, interpreter.address,
-                python.runtime.address, {tstate.address: tstate.thread_id for tstate in interpreter.threads
-                                             if tstate.thread_id})
+                python.runtime.address, {
+                    tstate.address: self._pointers.get(tstate.thread_id, tstate.thread_id)
+                    for tstate in interpreter.threads if tstate.thread_id})
         return known
 
     def is_eval(self, pc: int) -> bool:

@@ -13,8 +13,8 @@ from gdbext.threads.code import Code
 #: Most frames that are examined; a blocking call is rarely more than five frames deep in a library.
 MAX_DEPTH = 12
 #: Libraries in which threads block on behalf of their callers.
-_RUNTIME = re.compile(r"^(?:libc|libpthread|libdl|librt|ld-linux-x86-64|libstdc\+\+|libc\+\+|libc\+\+abi|libgomp|"
-                      r"libomp|libiomp5|libgcc_s|libtsan|libasan|liblsan|libubsan)(?:-[0-9a-f.]+)?\.so[.0-9]*$"
+_RUNTIME = re.compile(r"^(?:libc|libpthread|libdl|librt|ld-linux-(?:x86-64|aarch64)|libstdc\+\+|libc\+\+|libc\+\+abi|"
+                      r"libgomp|libomp|libiomp5|libgcc_s|libtsan|libasan|liblsan|libubsan)(?:-[0-9a-f.]+)?\.so[.0-9]*$"
                       r"|^ld-2\.\d+\.so$")
 #: The part of a C++ function's name that is left out.
 _TEMPLATE = re.compile(r"[<(].*", re.DOTALL)

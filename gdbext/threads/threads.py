@@ -9,7 +9,7 @@ from gdbext import arch
 from gdbext.arch.protocol import Architecture, Syscall
 from gdbext.errors import GdbextError, ThreadUnavailable, if_unreadable
 from gdbext.glibc.futex import FutexWait, decode_futex_waits
-from gdbext.glibc.pthread import find_descriptor, read_tid
+from gdbext.glibc.pthread import find_descriptor, pthread_self, read_tid, thread_pointer
 from gdbext.inferior.cache import CachedMemory
 from gdbext.inferior.protocol import Memory, Target, ThreadRef
 from gdbext.layout.table import Layouts
@@ -52,6 +52,11 @@ class SeenThread:
     def pc(self) -> int:
         """Its program counter."""
         return self.registers[self.cpu.PROGRAM_COUNTER]
+
+    @property
+    def thread_pointer(self) -> int:
+        """Its thread pointer; 0 if not known."""
+        return self.registers.get(self.cpu.THREAD_POINTER, 0)
 
     @property
     def sp(self) -> int:
@@ -139,10 +144,11 @@ def _read_thread(target: Target, cpu: Architecture, layouts: Layouts | None, ref
         return SeenThread(ref, cpu, unavailable=because_of(error))
     if cpu.THREAD_POINTER not in registers and layouts is not None:
         pthread = find_descriptor(target.memory, layouts, target.robust_list(ref))
-        registers = {**registers, cpu.THREAD_POINTER: pthread} if pthread is not None else registers
+        if pthread is not None:
+            registers = {**registers, cpu.THREAD_POINTER: thread_pointer(cpu, layouts, pthread)}
     call = cpu.system_call(registers)
     futex = decode_futex(target.memory, call)
-    pthread = registers.get(cpu.THREAD_POINTER, 0)
+    pthread = pthread_self(cpu, layouts, registers)
     if isinstance(target.memory, CachedMemory):
         target.memory.prefetch(registers[cpu.STACK_POINTER], _STACK_PREFETCH)
     tid = None

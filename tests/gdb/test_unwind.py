@@ -15,7 +15,7 @@ COMPARE = """
 import json
 from gdbext.debugger.target import session
 from gdbext.arch.x86_64.unwind import Unwinder
-from gdbext.arch.x86_64.frame_rules import CannotUnwind
+from gdbext.arch.frame_rules import CannotUnwind
 rows = []
 with session() as target:
     unwinder = Unwinder(target.memory, target.modules())

@@ -27,7 +27,7 @@ EXCEPTIONS: dict[str, tuple[str, ...]] = {
                                    "run `pip install", "from __future__ import", "import sys; sys.path"),
     "launcher/snapshots/classes.py": ("its report cannot be read: ", "install the same version"),
     "launcher/snapshots/containers.py": ("files of another container, read",),
-    "launcher/snapshots/elf.py": ("only x86-64 is decoded",),
+    "launcher/snapshots/elf.py": ("only x86-64 and arm64 are decoded",),
     "launcher/snapshots/server.py": ("import sys; sys.path",),
     "launcher/snapshots/finding.py": ("install one that has Python inside", "python\nimport json", '" + json.dumps('),
     # about the program, test or command that was started, not about a report

@@ -46,13 +46,15 @@ from gdbext.arch.x86_64.system_calls import (
 from gdbext.arch.x86_64.unwind import Unwinder as unwinder
 from gdbext.elf.headers import EM_X86_64
 from gdbext.errors import GdbextError
+from gdbext.inferior.cache import read_u64
 from gdbext.inferior.protocol import Memory
 
 __all__ = [
-    "ARGUMENTS", "AT_STOP", "CALLEE_SAVED", "CALLER_SAVED", "ELF_MACHINE", "FRAME", "GENERAL", "MAX_INSTRUCTION",
+    "ARGUMENTS", "AT_STOP", "CALLEE_SAVED", "CALLER_SAVED", "DECODES_INSTRUCTIONS",
+    "DESCRIPTOR_IS_BELOW", "ELF_MACHINE", "FRAME", "GENERAL", "HIGHEST_ADDRESS", "MAX_INSTRUCTION",
     "NAME", "NOT_DATA",
-    "OF_SLEEPERS", "PROGRAM_COUNTER", "RESULT", "RESULTS", "STACK_POINTER", "THREAD_POINTER", "behind_stub", "called",
-    "change",
+    "OF_SLEEPERS", "PROGRAM_COUNTER", "RESULT", "RESULTS", "STACK_POINTER", "THREAD_POINTER", "at_stop", "behind_stub",
+    "called", "change",
     "constant_arguments", "core_registers", "disassemble", "extension",
     "interrupted_call", "is_at_system_call", "is_canonical",
     "handled_signal", "is_own_breakpoint", "is_signal_return", "iter_branches", "iter_calls", "iter_loads",
@@ -60,12 +62,16 @@ __all__ = [
     "loaded_thread_local", "machine", "may_exchange", "may_return", "members_behind_jump", "origin", "parse",
     "read_interrupted", "read_signal_frame",
     "returned_address", "sleeping_registers", "system_call", "system_call_names", "unresolved_slot", "unwinder",
-    "user_registers"]
+    "user_registers", "with_return"]
 
 NAME, ELF_MACHINE = "x86_64", EM_X86_64
 #: Source: Intel SDM volume 2, section 2.3.11.
 MAX_INSTRUCTION = 15
 _HALF = 1 << 47
+#: The size of a return address in bytes.
+_WORD = 8
+HIGHEST_ADDRESS = _HALF
+DESCRIPTOR_IS_BELOW, DECODES_INSTRUCTIONS = False, True
 _INT3 = b"\xcc"
 # struct elf_prstatus: signals and times, with pr_pid in between, then pr_reg and pr_fpvalid; struct user_regs_struct
 # (Linux 6.1 include/linux/elfcore.h, arch/x86/include/asm/user_64.h)
@@ -80,14 +86,22 @@ def is_canonical(address: int) -> bool:
     return not _HALF <= address < (1 << 64) - _HALF
 
 
-def core_registers(state: bytes) -> dict[str, int]:
-    """The registers in a ``struct elf_prstatus``; empty if it is that of another processor."""
+def core_registers(state: bytes, thread_area: bytes = b"") -> dict[str, int]:
+    """The registers in a ``struct elf_prstatus``; empty if it is that of another processor.
+
+    :param thread_area: unused: the thread pointer is among the registers.
+    """
     return user_registers(_PRSTATUS.unpack(state)[0]) if len(state) == _PRSTATUS.size else {}
 
 
-def user_registers(data: bytes) -> dict[str, int]:
+def user_registers(data: bytes, thread_area: bytes = b"") -> dict[str, int]:
     """The registers in a ``struct user_regs_struct``; empty if it is that of another processor."""
     return dict(zip(_USER_REGS, _REGS.unpack(data))) if len(data) == _REGS.size else {}
+
+
+def at_stop(memory: Memory, registers: Mapping[str, int]) -> Mapping[str, int]:
+    """The registers of a stopped thread, with all that `system_call` needs: on x86-64 the registers themselves."""
+    return registers
 
 
 def is_own_breakpoint(memory: Memory, pc: int) -> bool:
@@ -96,6 +110,15 @@ def is_own_breakpoint(memory: Memory, pc: int) -> bool:
         return memory.read(pc - 1, 1) == _INT3
     except GdbextError:
         return False
+
+
+def with_return(memory: Memory, registers: Mapping[str, int]) -> dict[str, int]:
+    """The registers of the caller of a function that has run no instruction yet.
+
+    :raises MemoryUnreadable: the stack, which has the return address at its top, is not readable.
+    """
+    sp = registers[STACK_POINTER]
+    return {**registers, PROGRAM_COUNTER: read_u64(memory, sp), STACK_POINTER: sp + _WORD}
 
 
 # the modules that decode instructions are imported on first use: by crashes, and for locks that record no holder

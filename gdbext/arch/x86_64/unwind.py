@@ -13,20 +13,16 @@ register numbers.
 
 from __future__ import annotations
 
-import bisect
 from collections.abc import Mapping, Sequence
 
-from gdbext.arch.protocol import ExceptionTable
-from gdbext.arch.x86_64.frame_rules import CALLEE_SAVED, RA, RSP, CannotUnwind, Cie, Description, Rule, row_at
-from gdbext.elf.dwarf_cursor import INDIRECT, OMITTED, DwarfCursor
-from gdbext.errors import CorruptStructure, GdbextError, MemoryUnreadable, if_unreadable
-from gdbext.inferior.cache import PAGE, read_u64
-from gdbext.inferior.modules import TEMPLATES
+from gdbext.arch.frame_descriptions import FrameDescriptions
+from gdbext.arch.frame_rules import CannotUnwind, row_at
+from gdbext.arch.x86_64.frame_rules import CALLEE_SAVED, RA, RSP, Rule, State
+from gdbext.errors import CorruptStructure, GdbextError, MemoryUnreadable
+from gdbext.inferior.cache import PAGE
 from gdbext.inferior.protocol import Memory, Module
 
 _SYSCALL = b"\x0f\x05"
-#: Sizes that no real record exceeds, in bytes; a larger one means damaged data.
-_MAX_RECORD = 1 << 16
 #: A stack is at most this large; also the bound of one frame's size.
 _MAX_FRAME = 1 << 26
 #: The bytes below the stack pointer that a function may use; they keep their values when registers are popped. Source:
@@ -34,15 +30,6 @@ _MAX_FRAME = 1 << 26
 _RED_ZONE = 128
 #: How much of a stack is read at once.
 _STACK_PIECE = 2048
-
-
-def _pointer(cursor: DwarfCursor, encoding: int) -> int | None:
-    """An encoded pointer, not followed if it is indirect; None for one that is left out or null."""
-    if encoding == OMITTED:
-        return None
-    here = cursor.address + cursor.at
-    value = cursor.encoded(encoding, 0)
-    return value if value != (here if encoding & 0x70 == 0x10 else 0) else None
 
 
 class Unwinder:
@@ -53,15 +40,11 @@ class Unwinder:
 
     def __init__(self, memory: Memory, modules: Sequence[Module]) -> None:
         self._memory = memory
-        # programs put code into sections of any name
-        self._headers = sorted(((section.start, section.end, header) for module in modules
-                                for header in [module.section(".eh_frame_hdr")] if header is not None
-                                for section in module.sections if section.name not in TEMPLATES),
-                               key=lambda item: item[0])
-        self._starts = [item[0] for item in self._headers]
+        self._descriptions = FrameDescriptions(memory, modules, RA)
+        #: See `FrameDescriptions`.
+        self.function_range = self._descriptions.function_range
+        self.exception_table = self._descriptions.exception_table
         self._rules: dict[int, Rule | None] = {}
-        self._cies: dict[int, Cie] = {}
-        self._functions: dict[int, tuple[int, int] | None] = {}
         self._entries: dict[int, bool] = {}
 
     def rule(self, pc: int) -> Rule:
@@ -221,19 +204,6 @@ class Unwinder:
                     continue
         raise MemoryUnreadable(low, cfa - low)
 
-    def function_range(self, pc: int) -> tuple[int, int] | None:
-        """Start and end of the function that covers a program counter (of a caller: less one), without symbols.
-
-        The part of a function that a compiler moved elsewhere (``.cold``) counts as a function.
-        """
-        if pc not in self._functions:
-            try:
-                found = self._find_fde(pc)
-                self._functions[pc] = found.start, found.end
-            except (CannotUnwind, CorruptStructure, MemoryUnreadable):
-                self._functions[pc] = None
-        return self._functions[pc]
-
     def starts_function(self, address: int) -> bool:
         """Whether a call can lead to an address: a frame description begins there, with an empty frame.
 
@@ -241,120 +211,17 @@ class Unwinder:
         """
         if address not in self._entries:
             try:
-                found = self._find_fde(address)
-                state = row_at(found, 0)
+                found = self._descriptions.find(address)
+                state = row_at(found, 0, State)
                 self._entries[address] = found.start == address and (state.cfa_register, state.cfa_offset) == (RSP, 8)
             except (CannotUnwind, CorruptStructure, MemoryUnreadable):
                 self._entries[address] = False
         return self._entries[address]
 
-    @if_unreadable(None)
-    def exception_table(self, pc: int) -> ExceptionTable | None:
-        """The exception table of the function that covers a program counter (of a caller: less one)."""
-        try:
-            found = self._find_fde(pc)
-        except CannotUnwind:
-            return None
-        cie, cursor = found.cie, found.augmentation
-        if cie.personality is None or cursor is None:
-            return None
-        table = _pointer(cursor, cie.table_encoding)
-        is_indirect, personality = cie.personality
-        if table is None or cie.table_encoding & INDIRECT:
-            return None
-        return ExceptionTable(table, read_u64(self._memory, personality) if is_indirect else personality, found.start)
-
-    def _find_fde(self, pc: int) -> Description:
-        index = bisect.bisect_right(self._starts, pc) - 1
-        if index < 0 or pc >= self._headers[index][1]:
-            raise CannotUnwind(f"no file with frame descriptions contains {pc:#x}")
-        header = self._headers[index][2]
-        head = DwarfCursor(self._memory.read(header.start, min(header.end - header.start, 32)), header.start)
-        version, _, count_encoding, table_encoding = head.take(4)
-        head_encoding = head.data[1]
-        if version != 1 or table_encoding != 0x3B or count_encoding == 0xFF:
-            raise CannotUnwind("an unusual .eh_frame_hdr")
-        head.encoded(head_encoding, header.start)
-        count = head.encoded(count_encoding, header.start)
-        table = header.start + head.at
-        if not 0 < count <= (header.end - table) // 8:
-            raise CorruptStructure(header.start, "the table of .eh_frame_hdr is larger than its section")
-        read = self._memory.read
-
-        def entry(i: int) -> int:
-            return header.start + int.from_bytes(read(table + 8 * i, 4), "little", signed=True)
-
-        low, high = 0, count
-        while low + 1 < high:
-            middle = (low + high) // 2
-            if entry(middle) <= pc:
-                low = middle
-            else:
-                high = middle
-        at = header.start + int.from_bytes(read(table + 8 * low + 4, 4), "little", signed=True)
-        length = int.from_bytes(read(at, 4), "little")
-        if not 8 < length < _MAX_RECORD:
-            raise CannotUnwind("an unusual frame description")
-        body = DwarfCursor(read(at + 4, length), at + 4)
-        cie = self._cie(at + 4 - body.unsigned(4))
-        start = body.encoded(cie.pointer_encoding, header.start)
-        size = body.encoded(cie.pointer_encoding & 0x0F, 0)
-        if not start <= pc < start + size:
-            raise CannotUnwind(f"no frame description covers {pc:#x}")
-        augmentation = None
-        if cie.has_augmentation:
-            length = body.uleb()
-            augmentation = DwarfCursor(body.data[body.at:body.at + length], body.address + body.at)
-            body.take(length)
-        return Description(cie, start, start + size, body, augmentation)
-
-    def _cie(self, at: int) -> Cie:
-        known = self._cies.get(at)
-        if known is not None:
-            return known
-        length = int.from_bytes(self._memory.read(at, 4), "little")
-        if not 8 < length < _MAX_RECORD:
-            raise CannotUnwind("an unusual common information entry")
-        body = DwarfCursor(self._memory.read(at + 4, length), at + 4)
-        if body.unsigned(4) != 0 or body.unsigned(1) not in (1, 3):
-            raise CannotUnwind("not a common information entry")
-        end = body.data.find(b"\0", body.at)
-        if end < 0:
-            raise CorruptStructure(at, "an augmentation string without end")
-        augmentation = body.take(end - body.at).decode("ascii", "replace")
-        body.take(1)
-        code_align, data_align = body.uleb(), body.sleb()
-        if body.uleb() != RA:
-            raise CannotUnwind("the return address is in an unusual register")
-        encoding, is_signal = 0, False
-        personality, table_encoding = None, OMITTED
-        if augmentation.startswith("z"):
-            stop = body.uleb() + body.at
-            for letter in augmentation[1:]:
-                if letter == "R":
-                    encoding = body.unsigned(1)
-                elif letter == "P":
-                    form = body.unsigned(1)
-                    pointer = _pointer(body, form)
-                    personality = (bool(form & INDIRECT), pointer) if pointer is not None else None
-                elif letter == "L":
-                    table_encoding = body.unsigned(1)
-                elif letter == "S":
-                    is_signal = True
-                else:
-                    break
-            body.at = stop
-        elif augmentation:
-            raise CannotUnwind(f"augmentation {augmentation!r}")
-        cie = Cie(code_align, data_align, encoding, augmentation.startswith("z"), is_signal, body.data[body.at:],
-                   personality, table_encoding)
-        self._cies[at] = cie
-        return cie
-
     def _find_rule(self, pc: int) -> Rule:
-        found = self._find_fde(pc)
+        found = self._descriptions.find(pc)
         if found.cie.is_signal:
             raise CannotUnwind("a signal frame")
-        return row_at(found, pc - found.start).result()
+        return row_at(found, pc - found.start, State).result()
 
 

@@ -84,7 +84,7 @@ class GreenletReader:
 
     :param interpreter: ``PyInterpreterState *``.
     :param runtime: ``_PyRuntimeState *``.
-    :param tstates: ``PyThreadState *`` of the interpreter -> ``pthread_self()`` of its thread.
+    :param tstates: ``PyThreadState *`` of the interpreter -> the thread pointer of its thread.
     """
 
     def __init__(self, memory: Memory, layouts: Layouts, objects: Objects, frames: FrameReader, interpreter: int,
@@ -232,8 +232,8 @@ class GreenletReader:
         ended, or fork has left it behind, another one may have its thread state and its stack.
         """
         found: dict[int, int] = {}
-        for tstate, pthread in self._tstates.items() if states else ():
-            for state in states.intersection(first_words(self._memory, pthread)):
+        for tstate, pointer in self._tstates.items() if states else ():
+            for state in states.intersection(first_words(self._memory, self._layouts.machine, pointer)):
                 found[state] = tstate
         return found
 

@@ -155,7 +155,7 @@ def _read_contents(file: IO[bytes], name: str) -> CoreContents:
         contents = CoreContents(opened_file(file), parse_core(opened_file(file), size))
     except CorruptStructure as error:
         raise Unreadable(f"{name}: its headers cannot be read: {error}",
-                         "it may be truncated (was the disk full?), or of a machine other than x86-64") from None
+                         "it may be truncated (was the disk full?), or of a machine that is not decoded") from None
     if size < contents.core.notes_end:
         raise Unreadable(f"{name} is truncated: {size:,} of {contents.core.whole:,} bytes are there, "
                          "without the threads' registers", "was the disk full? `ulimit -c` bounds the size of cores")

@@ -14,7 +14,7 @@ from gdbext.launcher.snapshots.programs import HOME
 from gdbext.launcher.status import Unreadable
 
 #: What to do about another processor.
-ONLY_DECODED = "only x86-64 is decoded so far"
+ONLY_DECODED = "only x86-64 and arm64 are decoded"
 
 
 def build_id_of(path: str | Path) -> str | None:

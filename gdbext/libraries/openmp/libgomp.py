@@ -34,7 +34,8 @@ _FLAGS = _TASK_PENDING | _WAITING_FOR_TASK | _CANCELLED
 _MAX_THREADS = 1 << 22
 #: The largest number of nested regions.
 _MAX_NESTING = 256
-#: Thread-local storage of libraries loaded at start-up is at most this far below the thread pointer.
+#: Thread-local storage of libraries loaded at start-up is at most this far from the thread pointer: below it on x86-64,
+#: above it on arm64.
 _MAX_STATIC_TLS = 1 << 24
 
 
@@ -118,7 +119,7 @@ def _find_loaded_offset(cpu: Architecture, memory: Memory, module: Module, funct
     if found is None or found[2] != size:
         return None
     distance, inside, _ = found
-    return distance + inside if -_MAX_STATIC_TLS < distance < 0 else None
+    return distance + inside if 0 < (distance if cpu.DESCRIPTOR_IS_BELOW else -distance) < _MAX_STATIC_TLS else None
 
 
 def iter_teams(memory: Memory, layouts: Layouts, places: TeamPlaces, thread_pointer: int) -> Iterator[int]:

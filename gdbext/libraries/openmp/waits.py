@@ -78,10 +78,10 @@ def _read_library(cpu: Architecture, memory: Memory, module: Module, threads: Th
     team_of: dict[int, int] = {}
     places = find_team_places(cpu, memory, module)
     for seen in threads:
-        if not seen.pthread or places is None:
+        if not seen.thread_pointer or places is None:
             continue
         try:
-            for team in iter_teams(memory, layouts, places, seen.pthread):
+            for team in iter_teams(memory, layouts, places, seen.thread_pointer):
                 team_of.setdefault(seen.number, team)
                 members.setdefault(team, set()).add(seen.number)
         except GdbextError:
@@ -311,7 +311,7 @@ class OpenMP(LibraryWaits):
 
     @if_unreadable(False)
     def _runs_task(self, places: TeamPlaces, seen: SeenThread, owner: int) -> bool:
-        return runs_task(self._memory, places, seen.pthread, owner)
+        return runs_task(self._memory, places, seen.thread_pointer, owner)
 
     def _mutex(self, library: _Library, address: int) -> SeenLock:
         starts: dict[str, set[int]] = {}

@@ -126,7 +126,7 @@ def _words(memory: Memory, address: int, size: int) -> tuple[int, ...]:
 
 
 def _is_pointer(word: int) -> bool:
-    return word >= _LOWEST and not word & 7 and not word >> 47
+    return word >= _LOWEST and not word & 7 and not word >> 48
 
 
 @if_unreadable(0)

@@ -31,7 +31,7 @@ _BUCKET = struct.Struct("<QQQ")
 _BUCKET_SIZE = 64
 _GOLDEN = 0x9E3779B97F4A7C15
 _MAX_BITS = 24
-_ADDRESS = 1 << 47
+_ADDRESS = 1 << 48
 #: Most threads of one bucket, most readers of a lock, and most bytes of a file's variables that are searched.
 _MAX_QUEUE, _MAX_READERS, _MAX_SEARCHED = 1 << 16, 1 << 22, 1 << 23
 

@@ -40,7 +40,7 @@ _MAX_NAME: Final = max(map(len, (*_AT_FIXED_PLACE, _BEFORE_POOL, _BY_NODE)))
 _MAX_TASK, _MAX_NODES, _MAX_OBJECTS = 1024, 256, 1 << 32
 # ``small_object_pool_impl``: two lists with a counter each; it and what it allocates are aligned
 _POOL_ALIGNMENT, _POOL_PUBLIC, _OBJECT_ALIGNMENT = 128, 128, 64
-_LOWEST, _HIGHEST = 0x1_0000, 1 << 47
+_LOWEST, _HIGHEST = 0x1_0000, 1 << 48
 #: What the mangled name of the class of a ``delegated_function`` contains, by the function that waits.
 _DELEGATE: Final = b"N3tbb6detail2d118delegated_functionIZNS1_"
 _DELEGATES: Final[tuple[tuple[bytes, MutexWait], ...]] = (

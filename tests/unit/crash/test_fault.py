@@ -121,7 +121,7 @@ def test_pattern_that_is_an_address(scene: Scene) -> None:
 def test_non_canonical(scene: Scene) -> None:
     fault = scene.segv("mov %rax,(%rdi)", rdi=0x1234_5678_9ABC_DEF0)
     assert (fault.kind, explain(fault.text)) == (
-        "non-canonical", "wrote 8 bytes at 0x123456789abcdef0: %rdi = 0x123456789abcdef0, not a valid x86-64 "
+        "non-canonical", "wrote 8 bytes at 0x123456789abcdef0: %rdi = 0x123456789abcdef0, not a valid "
         "address (not canonical)")
     assert fault.code == "SI_KERNEL"
 

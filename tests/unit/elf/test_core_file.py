@@ -80,13 +80,13 @@ def test_states_have_the_registers_of_threads(tmp_path: Path) -> None:
     ])
     found = read(tmp_path, core([(R, 0x1000, 16)], notes))
     assert found is not None
-    assert {*found.states} == {7, 8, 10}
-    registers = core_registers(found.states[8])
+    assert {*found.by_lwp} == {7, 8, 10}
+    registers = core_registers(found.by_lwp[8].state)
     # arch/x86/include/asm/user_64.h, struct user_regs_struct
     assert [registers[name] for name in ("r15", "rbp", "rax", "orig_rax", "rip", "rsp", "fs_base", "gs")] == [
         100, 104, 110, 115, 116, 119, 121, 126]
-    assert core_registers(found.states[7])["r15"] == 1 << 63
-    assert core_registers(found.states[10]) == {}
+    assert core_registers(found.by_lwp[7].state)["r15"] == 1 << 63
+    assert core_registers(found.by_lwp[10].state) == {}
 
 
 def test_threads_have_their_order_and_the_signals_that_follow_them(tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ def test_threads_have_their_order_and_the_signals_that_follow_them(tmp_path: Pat
     assert found is not None
     assert [(thread.lwp, thread.siginfo) for thread in found.threads] == [(8, first), (7, None), (7, last)]
     assert [core_registers(thread.state)["r15"] for thread in found.threads] == [0, 1, 2]
-    assert {*found.states} == {8}
+    assert {*found.by_lwp} == {8}
 
 
 def test_states_have_the_machine_of_the_core(tmp_path: Path) -> None:

@@ -18,13 +18,13 @@ def laid_out(count: int) -> FakeMemory:
 
 
 def test_words_of_allocated_modules() -> None:
-    assert list(first_words(laid_out(3), PTHREAD)) == [11, 12, 21, 22]
+    assert list(first_words(laid_out(3), "x86_64", PTHREAD)) == [11, 12, 21, 22]
 
 
 def test_only_as_many_modules_as_there_are() -> None:
-    assert list(first_words(laid_out(1), PTHREAD)) == [11, 12]
+    assert list(first_words(laid_out(1), "x86_64", PTHREAD)) == [11, 12]
 
 
 def test_unreadable() -> None:
-    assert list(first_words(FakeMemory(), PTHREAD)) == []
-    assert list(first_words(laid_out(1 << 40), PTHREAD)) == []
+    assert list(first_words(FakeMemory(), "x86_64", PTHREAD)) == []
+    assert list(first_words(laid_out(1 << 40), "x86_64", PTHREAD)) == []

@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from gdbext.arch.frame_rules import CannotUnwind
 from gdbext.arch.protocol import ExceptionTable
-from gdbext.arch.x86_64.frame_rules import CannotUnwind, Rule
+from gdbext.arch.x86_64.frame_rules import Rule
 from gdbext.arch.x86_64.unwind import Unwinder
 from gdbext.errors import GdbextError, MemoryUnreadable
 from gdbext.inferior.protocol import Module, Section

@@ -85,7 +85,8 @@ class Process:
         self.memory.map(pointer - 0x100, bytes(0x200))
         self.memory.u64(pointer + TEAM, team)
         self.memory.u32(pointer + NUMBER, number)
-        self.seen.append(SeenThread(ThreadRef(index, 100 + index, None), x86_64, {"rip": pcs[0], "rsp": low}, pointer))
+        self.seen.append(SeenThread(ThreadRef(index, 100 + index, None), x86_64,
+                                    {"rip": pcs[0], "rsp": low, "fs_base": pointer}, pointer))
         self.frames[index] = [(pc, low + 64 * i) for i, pc in enumerate(pcs)]
         return index
 

@@ -46,7 +46,7 @@ def test_parked_thread() -> None:
     assert parking_lot.read_parked(process.memory, parked.data + 36) is None
 
 
-@pytest.mark.parametrize(("offset", "value"), [(0, 0), (0, 1 << 60), (8, 1), (8, 1 << 47), (32, 0), (32, 2)])
+@pytest.mark.parametrize(("offset", "value"), [(0, 0), (0, 1 << 60), (8, 1), (8, 1 << 48), (32, 0), (32, 2)])
 def test_word_that_is_in_no_thread_data(offset: int, value: int) -> None:
     process = Process()
     parked = process.park(LOCK)
