@@ -51,6 +51,7 @@ from gdbext.threads.restarted import find_restarted_waits
 from gdbext.threads.site import Sites
 from gdbext.threads.threads import SeenThread, read_threads
 from gdbext.verdict.ended_by import find_enders
+from gdbext.verdict.explanations.tasks import TRIO, waits_inside
 from gdbext.verdict.standstill import prove_standstill
 from gdbext.verdict.task_cycles import find_greenlet_cycles, find_task_cycles
 from gdbext.verdict.wait_for import find_deadlocks
@@ -328,13 +329,21 @@ class Snapshot:
         return () if standstill is None else (standstill,)
 
     def _closed(self) -> frozenset[int]:
-        """The threads of a core whose event loops watch nothing from outside; of a process /proc shows that."""
-        if self._target.kind != "core":
-            return frozenset()
-        # a task that runs may wait for anything itself
-        busy = {task.loop for task in self.tasks.tasks if task.state == "running"}
-        return frozenset(loop.thread for loop in self.tasks.loops
-                         if loop.thread is not None and loop.watched == 0 and loop.address not in busy)
+        """The threads whose event loops watch nothing from outside and have no timer.
+
+        Of a loop of asyncio in a process, /proc shows that. A loop of trio waits for a day if it has no timer.
+        """
+        timed = {number for number, wait in self._waits.items() if wait.timed}
+        found = set()
+        for loop in self.tasks.loops:
+            # a task that runs may wait for anything itself
+            tasks = [task for task in self.tasks.tasks if task.loop == loop.address]
+            is_closed = (bool(tasks) and all(map(waits_inside, tasks)) if loop.kind == TRIO else
+                         self._target.kind == "core" and loop.thread not in timed
+                         and not any(task.state == "running" for task in tasks))
+            if loop.thread is not None and loop.watched == 0 and is_closed:
+                found.add(loop.thread)
+        return frozenset(found)
 
     @functools.cached_property
     def _doubts(self) -> Doubts:

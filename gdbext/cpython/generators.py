@@ -13,17 +13,41 @@ from typing import Final
 
 from gdbext.cpython.frames import FrameReader, RawFrame
 from gdbext.cpython.objects import Objects
-from gdbext.errors import UnknownLayout
+from gdbext.errors import GdbextError, UnknownLayout
 from gdbext.inferior.protocol import Memory
 from gdbext.layout.opcodes import Opcodes, opcodes_of
 from gdbext.layout.table import Layouts
+from gdbext.record import record
 from gdbext.remembered import remembered
 
+#: Longest chain of coroutines that await one another, in one task.
+MAX_DEPTH = 1_000
 #: Names of the types that have the beginning of a ``PyGenObject``.
 GENERATORS: Final = ("coroutine", "generator", "async_generator")
 
 _YIELD_FROM = 72  # CPython 3.7 to 3.10
 _AFTER_YIELD_FROM = 2  # RESUME's argument: 1 after yield, 2 after yield from, 3 after await
+
+
+#: Wrappers of another awaitable: type name -> structure and member that has it.
+_STAND_INS = {
+    "async_generator_asend": ("PyAsyncGenASend", "ags_gen"),
+    "async_generator_athrow": ("PyAsyncGenAThrow", "agt_gen"),
+    "coroutine_wrapper": ("PyCoroWrapper", "cw_coroutine"),
+    "anext_awaitable": ("anextawaitableobject", "wrapped"),
+}
+
+
+@record
+class AwaitChain:
+    """The frames of a task that is not running, outermost first. `problem` says why frames may be missing.
+
+    `generators` has the generator or coroutine (``PyGenObject *``) of each frame.
+    """
+
+    frames: tuple[RawFrame, ...]
+    problem: str | None = None
+    generators: tuple[int, ...] = ()
 
 
 class Generators:
@@ -106,6 +130,38 @@ class Generators:
         # since 3.15 another value is on top of it
         depth = 2 if self._layouts.version_tuple >= (3, 15) else 1
         return values[-depth] if len(values) >= depth else 0
+
+    @remembered
+    def await_chain(self, coroutine: int) -> AwaitChain:
+        """The frames of a suspended task, from its coroutine (``PyObject *``) to the innermost awaited one."""
+        found: dict[int, RawFrame] = {}
+        problem = None
+        seen: set[int] = set()
+        at = coroutine
+        try:
+            while at:
+                if at in seen or len(seen) >= MAX_DEPTH:
+                    problem = ("the coroutines await one another in a circle" if at in seen
+                               else f"cut after {MAX_DEPTH} coroutines")
+                    break
+                seen.add(at)
+                kind = self._objects.type_name(at)
+                if kind in GENERATORS:
+                    frame = self._frames.generator(at)
+                    if frame is None:
+                        if not self.has_ended(at):
+                            problem = f"the frame of the {kind} at {at:#x} cannot be read"
+                        break
+                    found[at] = frame
+                    at = self.awaited(at, frame)
+                elif kind in _STAND_INS:
+                    name, member = _STAND_INS[kind]
+                    at, = self._layouts[name].reader(member)(self._memory, at)
+                else:
+                    break  # a future, or an awaitable written in C
+        except GdbextError as error:
+            problem = str(error)
+        return AwaitChain(tuple(found.values()), problem, tuple(found))
 
     def _has_delegated(self, generator: int, frame: RawFrame) -> bool:
         # as _PyGen_yf: by the state since 3.13, before by the instruction that comes next

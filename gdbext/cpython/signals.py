@@ -28,6 +28,8 @@ _MAX_SEARCHED = 16 << 20
 _DEFAULT_INTERRUPT = "default_int_handler"
 #: The handler of SIGINT while an asyncio loop runs, which interrupts too (Lib/asyncio/runners.py, 3.11 and later).
 _ASYNCIO_INTERRUPT = "_on_sigint"
+#: The file with that of trio.
+_TRIO_INTERRUPT = "/trio/_core/_ki.py"
 
 
 @if_unreadable(None)
@@ -91,4 +93,7 @@ def _is_default(memory: Memory, runtime: PythonRuntime, objects: Objects, number
         # its function is the first member of the object (Modules/_functoolsmodule.c, partialobject)
         method = read_u64(memory, handler + layouts["PyObject"].size)
         return objects.bound_method(method)[1] == _ASYNCIO_INTERRUPT
+    if "function" in kinds:
+        code = objects.read_member("PyFunctionObject", handler, "func_code")
+        return objects.string(objects.read_member("PyCodeObject", code, "co_filename")).endswith(_TRIO_INTERRUPT)
     return objects.bound_method(handler)[1] == _DEFAULT_INTERRUPT

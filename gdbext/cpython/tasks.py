@@ -24,8 +24,6 @@ from gdbext.remembered import remembered
 
 #: Largest number of tasks of one interpreter.
 MAX_TASKS = 100_000
-#: Longest chain of coroutines that await one another, in one task.
-MAX_DEPTH = 1_000
 #: Largest number of callbacks of one future.
 _MAX_CALLBACKS = 1_000
 
@@ -35,14 +33,6 @@ DONE: Final = "done"
 #: ``fut_state`` of `_asynciomodule.c`, and ``_state`` of asyncio's Python implementation.
 _STATES: Mapping[int, TaskStatus] = {0: PENDING, 1: CANCELLED, 2: DONE}
 _STATE_NAMES: Mapping[str | None, TaskStatus] = {"PENDING": PENDING, "CANCELLED": CANCELLED, "FINISHED": DONE}
-
-#: Wrappers of another awaitable: type name -> structure and member that has it.
-_STAND_INS = {
-    "async_generator_asend": ("PyAsyncGenASend", "ags_gen"),
-    "async_generator_athrow": ("PyAsyncGenAThrow", "agt_gen"),
-    "coroutine_wrapper": ("PyCoroWrapper", "cw_coroutine"),
-    "anext_awaitable": ("anextawaitableobject", "wrapped"),
-}
 
 _CO_FAST_FREE = 0x80  # Include/internal/pycore_code.h, CPython 3.11 and later
 
@@ -62,18 +52,6 @@ class TaskState:
     state: TaskStatus
     coroutine: int
     waiter: int | None
-
-
-@record
-class AwaitChain:
-    """The frames of a task that is not running, outermost first. `problem` says why frames may be missing.
-
-    `generators` has the generator or coroutine (``PyGenObject *``) of each frame.
-    """
-
-    frames: tuple[RawFrame, ...]
-    problem: str | None = None
-    generators: tuple[int, ...] = ()
 
 
 def uses_asyncio(objects: Objects, interpreter: int) -> bool:
@@ -329,38 +307,6 @@ class AsyncioReader:
         return address if address and self._objects.type_name(address) != "NoneType" else None
 
     # -- frames of a task ------------------------------------------------------------------------------------
-
-    @remembered
-    def await_chain(self, coroutine: int) -> AwaitChain:
-        """The frames of a suspended task, from its coroutine (``PyObject *``) to the innermost awaited one."""
-        found: dict[int, RawFrame] = {}
-        problem = None
-        seen: set[int] = set()
-        at = coroutine
-        try:
-            while at:
-                if at in seen or len(seen) >= MAX_DEPTH:
-                    problem = ("the coroutines await one another in a circle" if at in seen
-                               else f"cut after {MAX_DEPTH} coroutines")
-                    break
-                seen.add(at)
-                kind = self._objects.type_name(at)
-                if kind in GENERATORS:
-                    frame = self._frames.generator(at)
-                    if frame is None:
-                        if not self.generators.has_ended(at):
-                            problem = f"the frame of the {kind} at {at:#x} cannot be read"
-                        break
-                    found[at] = frame
-                    at = self.generators.awaited(at, frame)
-                elif kind in _STAND_INS:
-                    name, member = _STAND_INS[kind]
-                    at, = self._layouts[name].reader(member)(self._memory, at)
-                else:
-                    break  # a future, or an awaitable written in C
-        except GdbextError as error:
-            problem = str(error)
-        return AwaitChain(tuple(found.values()), problem, tuple(found))
 
     def is_executing(self, coroutine: int) -> bool:
         """Whether a coroutine (``PyObject *``) runs now in some thread; the running code may be another task's."""

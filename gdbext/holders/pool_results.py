@@ -64,14 +64,17 @@ class PoolResults:
                 found[number] = because("pool-sends-call", function=thread.function)
             elif thread.role == "takes" and self._waits_for_lock(number):
                 found[number] = because("pool-takes-results")
+        is_needed = bool(found)
+        if result.any_call and (is_needed or self._may_come_otherwise(reader, result, pool, workers)):
+            workers = []  # another call may be done first
         for number, thread in workers:
             if thread.job == result.job and result.index in (None, thread.index):
                 found[number] = because("runs-call", function=thread.function)
         if found:
             holders = tuple([Holder(number, EXCLUSIVE, DERIVED, why) for number, why in sorted(found.items())])
-            return replace(lock, held=Known(holders), wait_for="all")
+            return replace(lock, held=Known(holders), wait_for="any" if result.any_call and not is_needed else "all")
         lost = self._lost(lock, result, pool)
-        if lost is not None:
+        if lost is not None or result.any_call:
             return lost
         try:
             calls = [call for _, thread in workers[:1] for call in reader.pool_handlers.queued(thread.calls)]
@@ -84,6 +87,20 @@ class PoolResults:
         numbers = [number for number, _ in workers]
         return queued_behind(lock, numbers, call.function, [each.function for each in calls],
                              self._context.threads.all_available and size == len(numbers), self._waited)
+
+    def _may_come_otherwise(self, reader: Reader, result: PoolResult, pool: Sequence[tuple[int, PoolThread]],
+                            workers: Sequence[tuple[int, PoolThread]]) -> bool:
+        """Whether a call of a job may be done that no thread of the process runs now: one that is queued, or not sent.
+
+        Of a pool of processes the calls that were sent are not known.
+        """
+        try:
+            calls = [call for _, thread in workers[:1] for call in reader.pool_handlers.queued(thread.calls)]
+        except GdbextError:
+            return True
+        return (any(call.job == result.job for call in calls) or not self._context.threads.all_available
+                or not any(thread.role == "sends" for _, thread in pool)
+                or any(thread.job == result.job or result.job in thread.unsent for _, thread in pool))
 
     def _left(self, lock: SeenLock, reader: Reader, result: PoolResult, address: int) -> SeenLock | None:
         """The result that nobody takes, since the pool's thread that did so has ended."""
@@ -148,6 +165,8 @@ def _has_to_send(thread: PoolThread, result: PoolResult) -> bool:
     if result.job in thread.unsent:
         return True
     at_hand = thread.job == result.job
+    if result.any_call:
+        return at_hand and thread.index == 0  # later ones may be done before
     return at_hand and (result.index is None or thread.index is not None and thread.index <= result.index)
 
 

@@ -14,11 +14,11 @@ from functools import cached_property
 from typing import Literal
 
 from gdbext.cpython.frames import RawFrame
-from gdbext.cpython.generators import GENERATORS
+from gdbext.cpython.generators import GENERATORS, AwaitChain
 from gdbext.cpython.greenlets.greenlets import SUSPENDED
 from gdbext.cpython.locking.taken import TakenLock
 from gdbext.cpython.runtime import InterpreterState
-from gdbext.cpython.tasks import PENDING, AsyncioReader, AwaitChain
+from gdbext.cpython.tasks import PENDING, AsyncioReader
 from gdbext.errors import GdbextError, if_unreadable
 from gdbext.holders.references import References
 from gdbext.locks.python_reader import Reader
@@ -157,7 +157,7 @@ class SuspendedFrames:
                 number = numbers.get(task.loop)
                 if task.state != PENDING or not task.coroutine or number is None or address in running:
                     continue
-                chain = asyncio.await_chain(task.coroutine)
+                chain = asyncio.generators.await_chain(task.coroutine)
                 if self._is_suspended(asyncio, chain):
                     yield self._suspended(python, chain, [number], "task", True), chain.generators
             except GdbextError:
@@ -197,7 +197,7 @@ class SuspendedFrames:
             try:
                 if python.objects.type_name(address) not in GENERATORS or not asyncio.generators.is_suspended(address):
                     continue
-                chain = asyncio.await_chain(address)
+                chain = asyncio.generators.await_chain(address)
                 if not self._is_suspended(asyncio, chain):
                     continue
                 # the delegating generator has the only reference to the next one

@@ -1,4 +1,4 @@
-"""Tasks of asyncio, their event loops, and greenlets: what each waits for."""
+"""Tasks of asyncio and trio, their event loops, and greenlets: what each waits for."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _object(kind: str | None, address: int | None, name: str | None) -> str | No
 
 @record
 class Awaited:
-    """What a task of asyncio waits for.
+    """What a task of asyncio or trio waits for.
 
     `tasks` are the addresses of the tasks whose end it waits for: all of them, or any, depending on `kind`. `others`
     counts other futures. `kind` says what waits for them, or what else is waited for
@@ -47,7 +47,7 @@ class Awaited:
 
 @record
 class Task:
-    """A task of asyncio.
+    """A task of asyncio or trio.
 
     `thread` is the one that its loop runs in, None if asyncio records none. `stack` has the coroutines that await
     one another, innermost first; of a task that runs, with the functions that they call.
@@ -65,7 +65,7 @@ class Task:
 
 @record
 class EventLoop:
-    """An event loop of asyncio: the thread that it runs in, None if asyncio records none, and the name of its class.
+    """An event loop: the thread that it runs in, None if asyncio records none, and the name of its class, or ``trio``.
 
     `watched` is how many descriptors it watches besides its own, by which it is woken; None if that is not known.
     """

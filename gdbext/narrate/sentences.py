@@ -161,7 +161,20 @@ def _standstill_sentence(facts: Facts) -> Words:
         first = facts.threads.get(deadlock.threads[0])
         return (*thread_name(facts, deadlock.threads[0]), " ", *(doing(facts, first) if first is not None else ()),
                 ", and no other thread exists")
-    return (f"all {plural(count, 'thread')} wait for what only the others could do", *_most_telling(facts, deadlock))
+    return (f"all {plural(count, 'thread')} wait for what only the others could do", *_most_telling(facts, deadlock),
+            *_blocked_loop(facts, deadlock))
+
+
+def _blocked_loop(facts: Facts, deadlock: Deadlock) -> Words:
+    """The task that runs in a thread of a standstill, so that no other task of its event loop can run."""
+    for task in facts.report.tasks:
+        thread = facts.threads.get(task.thread) if task.thread is not None else None
+        if task.state == "running" and thread is not None and thread.number in deadlock.threads:
+            place = own_place(thread)
+            where: Words = (" in ", Foreign(place, 200)) if place else ()
+            return ("; task ", *task_name(task), " blocks the event loop of ", *thread_name(facts, thread.number),
+                    *where)
+    return ()
 
 
 def _most_telling(facts: Facts, deadlock: Deadlock) -> Words:
@@ -194,7 +207,8 @@ def _waiting_tasks(report: Report, deadlock: Deadlock) -> list[int]:
 
 def _tasks_sentence(facts: Facts) -> Words:
     count, more = len(facts.verdict.tasks), len(facts.report.task_cycles) - 1
-    return ("a task waits for itself" if count == 1 else f"{count:,} asyncio tasks wait for each other",
+    library = "trio" if any(loop.kind == "trio" for loop in facts.report.event_loops) else "asyncio"
+    return ("a task waits for itself" if count == 1 else f"{count:,} {library} tasks wait for each other",
             f"; and {plural(more, 'more cycle')} of tasks" if more > 0 else "")
 
 

@@ -1,4 +1,4 @@
-"""asyncio tasks: their names, their waits, and cycles of tasks."""
+"""Tasks of asyncio and trio: their names, their waits, and cycles of tasks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gdbext.narrate.threads import doing as thread_doing
 from gdbext.narrate.words import Foreign, Marked, Words, listed, plural
 
 #: The text for a process without event loops.
-NO_LOOPS = "No asyncio event loop runs or has tasks."
+NO_LOOPS = "No event loop of asyncio or trio runs or has tasks."
 #: How many names a list shows before "and N more".
 _MANY = 8
 

@@ -19,6 +19,7 @@ from gdbext.model import EventLoop, ProblemKind, Task
 from gdbext.model.reasons import Reason, because, because_of
 from gdbext.record import record
 from gdbext.tasks.awaits import CONDITION, LOCK, Awaits, Seen
+from gdbext.tasks.trio_tasks import find_trio_tasks
 from gdbext.threads.findings import Findings
 from gdbext.threads.python_side import Python
 
@@ -49,11 +50,14 @@ def find_tasks(memory: Memory, pythons: Iterable[Python], number_of_tstate: Mapp
         for interpreter in python.interpreters:
             try:
                 reader = reader_of(python, interpreter.address)
-                if reader is None:
-                    continue
-                asyncio = _Interpreter(memory, python, interpreter, number_of_tstate, reader, findings)
-                tasks += asyncio.tasks()
-                loops += asyncio.loops()
+                if reader is not None:
+                    asyncio = _Interpreter(memory, python, interpreter, number_of_tstate, reader, findings)
+                    tasks += asyncio.tasks()
+                    loops += asyncio.loops()
+                more = find_trio_tasks(memory, python, interpreter.address, tuple([
+                    tstate.address for tstate in interpreter.threads]), number_of_tstate, findings)
+                loops += more[0]
+                tasks += more[1]
             except GdbextError as error:
                 what: ProblemKind = "not applicable" if isinstance(error, UnknownLayout) else "unreadable"
                 findings.problem(f"asyncio in interpreter {interpreter.id}", what, because_of(error))
@@ -156,7 +160,7 @@ class _Interpreter:
                 return Seen(state, frames, True)
             if state.state != PENDING or not state.coroutine:
                 return Seen(state, (), False)
-            chain = self._reader.await_chain(state.coroutine)
+            chain = self._reader.generators.await_chain(state.coroutine)
             self._awaits.spend(len(chain.frames))
             if chain.problem is not None:
                 self._cannot_read(address, because("part-unreadable", part="coroutines", error=chain.problem))

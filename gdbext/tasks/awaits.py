@@ -6,7 +6,6 @@ A task records the future that it waits for. What that future is for is known fr
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -19,7 +18,7 @@ from gdbext.model import Awaited
 from gdbext.model.reasons import Reason, because_of
 from gdbext.model.standard_library import is_in, module_of, role_of
 from gdbext.record import record
-from gdbext.remembered import remembered
+from gdbext.tasks.names import AwaitedNames
 
 #: Classes of asyncio whose methods wait for the object itself.
 _CLASSES = ("Lock", "Event", "Condition", "Semaphore", "BoundedSemaphore", "Barrier", "Queue", "PriorityQueue",
@@ -30,8 +29,6 @@ _GATHERING, _TIMEOUT = "_GatheringFuture", "Timeout"
 _MAX_NESTING = 20
 #: How many frames of coroutines and awaited futures are read in all: no program has more.
 _MAX_READ = 2_000_000
-#: In how many frames of the program a name for the awaited object is searched.
-_NAMING_FRAMES = 5
 
 
 @record
@@ -71,7 +68,7 @@ class Awaits:
         self._cannot_read = cannot_read
         self._read_count = 0
         self._shielded: dict[int, list[int]] | None = None
-        self._names: dict[tuple[int, int], str | None] = {}
+        self._names = AwaitedNames(objects, frames)
 
     def spend(self, count: int) -> None:
         """Count frames and futures that were read.
@@ -96,7 +93,7 @@ class Awaits:
             return self._direct(seen, waiter)
         tasks, others = self._tasks_of(site.futures or ())
         timed = site.timed or bool(tasks) and self.has_timeout(seen)
-        name = self._name(seen, site.address) if site.address is not None else None
+        name = self._names.find(seen.frames, site.address, _is_own) if site.address is not None else None
         return Awaited(tasks, others, site.kind, site.address, name, (), timed)
 
     def _direct(self, seen: Seen, waiter: int) -> Awaited:
@@ -111,7 +108,7 @@ class Awaits:
             source = self._chained(waiter)
             kind = "concurrent.futures.Future" if source else names[0].rpartition(".")[2]
             address = source or waiter
-            return Awaited((), 1, kind, address, self._name(seen, address))
+            return Awaited((), 1, kind, address, self._names.find(seen.frames, address, _is_own))
         return Awaited(tasks, others, kind, timed=bool(tasks) and self.has_timeout(seen))
 
     def _tasks_of(self, futures: Iterable[int]) -> tuple[tuple[int, ...], int]:
@@ -234,33 +231,7 @@ class Awaits:
         except GdbextError as error:
             self._cannot_read(future, because_of(error, "callbacks"))
 
-    def _name(self, seen: Seen, address: int) -> str | None:
-        own = (raw for raw in reversed(seen.frames) if not is_in(raw.frame, "asyncio"))
-        for raw in itertools.islice(own, _NAMING_FRAMES):
-            key = (raw.code, address)
-            if key not in self._names:
-                try:
-                    self._names[key] = self._find_name(raw, address)
-                except GdbextError:
-                    self._names[key] = None  # a name is for the reader only
-            if self._names[key] is not None:
-                return self._names[key]
-        return None
 
-    def _find_name(self, raw: RawFrame, address: int) -> str | None:
-        variables = self._frames.variables(raw)
-        for name, value in variables:
-            if value == address:
-                return name
-        owner = dict(variables).get("self")
-        for name, value in self._objects.attributes(owner) if owner is not None else ():
-            if value == address:
-                return f"self.{name}"
-        used = self._frames.names_of(raw.code)
-        return next((name for name, value in self._global_variables(self._frames.globals(raw)).items()
-                     if value == address and name in used), None)
-
-    @remembered
-    def _global_variables(self, namespace: int) -> dict[str, int]:
-        pairs = ((self._objects.key_name(key), value) for key, value in self._objects.dict_items(namespace))
-        return {name: value for name, value in pairs if name is not None}
+def _is_own(raw: RawFrame) -> bool:
+    """Whether a frame is the program's, not asyncio's."""
+    return not is_in(raw.frame, "asyncio")

@@ -58,7 +58,7 @@ def find_standstill(threads: Sequence[Thread], locks: Iterable[Lock], first: int
 
     :param first: the process's first thread, in which Python runs the handlers of signals: where that one waits for
         anything to happen, a signal may be what it waits for, and there is no standstill.
-    :param closed: threads whose event loops watch nothing but what other threads wake them by.
+    :param closed: threads whose event loops watch nothing but what other threads wake them by, and have no timer.
     :return: None as well where a thread runs or waits for something else, or another process may step in.
     """
     by_id = {lock.id: lock for lock in locks}
@@ -68,7 +68,8 @@ def find_standstill(threads: Sequence[Thread], locks: Iterable[Lock], first: int
     edges = []
     for thread in threads:
         lock = by_id.get(thread.waits.lock) if thread.waits is not None else None
-        if thread.waits is None or lock is None or thread.waits.timed or lock.shared or lock.state == "free":
+        is_timed = thread.waits is not None and thread.waits.timed and thread.number not in closed
+        if thread.waits is None or lock is None or is_timed or lock.shared or lock.state == "free":
             return None
         kind = kind_of(lock.kind)
         if kind.behaviour == "outside":

@@ -178,7 +178,7 @@ def test_program_without_asyncio(tmp_path: Path) -> None:
         session = gdb_session.batch(["-p", str(sample.pid)], COMMANDS)
     document = session.document(0)
     assert (document["event_loops"], document["tasks"], document["task_cycles"]) == ([], [], [])
-    assert "No asyncio event loop" in session.outputs[1]
+    assert "No event loop of asyncio" in session.outputs[1]
 
 
 @pytest.mark.parametrize("name", ["3.7", "3.11", "3.13"])

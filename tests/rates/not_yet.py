@@ -43,12 +43,6 @@ NOT_YET: dict[str, str] = {
     "loop_serves_threads-live":
         "sometimes weak false alarm: BLOCKED: thread 2 \"worker-0\" waits for result , result is pending (a "
         "condition has no owner: any thread may notify it); ..., status 5",
-    "loop_waits_for_thread_that_needs_loop-core":
-        "vague: STANDSTILL: all 2 threads wait for what only the others could do; thread 2 \"importer_0\" waits for "
-        "result in import_rows ..., status 1",
-    "loop_waits_for_thread_that_needs_loop-live":
-        "vague: STANDSTILL: all 2 threads wait for what only the others could do; thread 2 \"importer_0\" waits for "
-        "result in import_rows ..., status 1",
     "mp_pool_initializer_fails-live":
         "vague: BLOCKED: thread 1 \"MainThread\" waits for result result of mp_pool_initializer_fails, result is "
         "pending (an event has no owner: any thread may set it)., status 5",
@@ -76,7 +70,4 @@ NOT_YET: dict[str, str] = {
     "trio_blocked_by_thread-live":
         "sometimes vague: BLOCKED: 1 thread waits behind thread 2 \"reader\", which waits for queue.Queue "
         "message_to_trio.queue, queue is ..., status 5",
-    "trio_sender_not_closed-live":
-        "false comfort: NOTHING WRONG FOUND: the only thread waits for events of fd 3, eventpoll, with a "
-        "timeout; it watches fd 4, ..., status 0",
 }

@@ -80,7 +80,7 @@ def test_coroutines(version: str) -> None:
     fake.publish()
     reader = fake.reader()
     assert reader.tasks((fake.tstate,)) == ([task], [])
-    chain = reader.await_chain(reader.task(task).coroutine)
+    chain = reader.generators.await_chain(reader.task(task).coroutine)
     assert ([raw.frame.function for raw in chain.frames], chain.problem) == (["outer", "inner"], None)
     assert all(map(reader.generators.is_suspended, chain.generators))
     assert not any(map(reader.generators.is_executing, chain.generators))

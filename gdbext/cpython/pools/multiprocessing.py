@@ -76,29 +76,27 @@ class QueuedCall:
 class PoolResult:
     """A result: the number of its job, and the cache of its pool (``PyObject *``).
 
-    `index` is that of the only call which the next item needs, None if all calls are needed.
+    `index` is that of the only call which the next item needs, None if all calls are needed, or `any_call`.
     """
 
     job: int
     cache: int
     index: int | None = None
+    any_call: bool = False
 
 
 class PoolHandlers(QueueReader):
     """Decodes the threads and results of the pools of one runtime."""
 
     def result(self, address: int) -> PoolResult | None:
-        """A result that a thread waits for (``PyObject *``): an ``ApplyResult`` or an iterator; or None.
-
-        An iterator of ``imap_unordered`` takes whatever comes first, so no call can be named.
-        """
+        """A result that a thread waits for (``PyObject *``): an ``ApplyResult`` or an iterator; or None."""
         names = self._objects.type_names(address)
-        if "IMapUnorderedIterator" in names:
-            return None
         job, cache = self._number(address, "_job"), self._objects.attribute(address, "_cache")
         if job is None or not cache:
             return None
-        return PoolResult(job, cache, self._number(address, "_index") if "IMapIterator" in names else None)
+        any_call = "IMapUnorderedIterator" in names
+        index = self._number(address, "_index") if "IMapIterator" in names and not any_call else None
+        return PoolResult(job, cache, index, any_call)
 
     def taker_has_ended(self, address: int) -> bool:
         """Whether the thread that takes the results of the pool has ended, of the pool that makes a result.

@@ -9,10 +9,14 @@ from gdbext.verdict.scene import Scene, continues
 
 #: What the event loop of a greenlet watches for it, besides the time.
 _WATCHED = frozenset(("io", "child", "signal"))
-#: Classes of asyncio by which tasks wait for each other: queues, those that are events, and all.
-_ASYNCIO, _QUEUES = "asyncio.", frozenset(("Queue", "PriorityQueue", "LifoQueue"))
-_EVENTS = frozenset(("Event", "Condition"))
-_OBJECTS = frozenset((*_QUEUES, *_EVENTS, "Lock", "Semaphore", "BoundedSemaphore", "Barrier"))
+#: The kind of an event loop of trio, and the module before the name of an awaited object.
+TRIO = "trio"
+_MODULES = frozenset(("asyncio", TRIO))
+#: Classes of asyncio and trio by which tasks wait for each other: queues, those that are events, and all.
+_QUEUES = frozenset(("Queue", "PriorityQueue", "LifoQueue"))
+_EVENTS = frozenset(("Event", "Condition", "MemoryReceiveChannel"))
+_OBJECTS = frozenset((*_QUEUES, *_EVENTS, "Lock", "Semaphore", "BoundedSemaphore", "Barrier", "StrictFIFOLock",
+                      "CapacityLimiter", "MemorySendChannel"))
 
 
 def task_cycle(scene: Scene) -> Verdict | None:
@@ -91,7 +95,7 @@ def tasks_left(scene: Scene) -> Verdict | None:
         thread = scene.threads.get(loop.thread) if loop.thread is not None else None
         tasks = [task for task in scene.report.tasks if task.loop == loop.address
                  and task.state in ("running", "pending")]
-        if thread is None or continues(thread) or not tasks or not all(map(_waits_inside, tasks)):
+        if thread is None or continues(thread) or not tasks or not all(map(waits_inside, tasks)):
             continue
         left = [task.address for task in tasks if _needs_work(task)]
         if left:
@@ -100,16 +104,22 @@ def tasks_left(scene: Scene) -> Verdict | None:
     return None
 
 
-def _waits_inside(task: Task) -> bool:
-    """Whether a task waits, without a timeout, for what other tasks have to do."""
+def waits_inside(task: Task) -> bool:
+    """Whether a task is suspended and waits, without a timeout, for what other tasks have to do."""
     awaits = task.awaits
     return task.state == "pending" and not awaits.timed and not awaits.others and (
-        bool(awaits.tasks) or (awaits.kind or "").removeprefix(_ASYNCIO) in _OBJECTS)
+        bool(awaits.tasks) or _class_of(task) in _OBJECTS)
 
 
 def _needs_work(task: Task) -> bool:
-    """Whether a task waits for an object of asyncio that is no event: for a lock, for room, or for work to be done."""
-    kind = (task.awaits.kind or "").removeprefix(_ASYNCIO)
+    """Whether a task waits for an object that is no event: for a lock, for room, or for work to be done."""
+    kind = _class_of(task)
     if kind in _QUEUES:
         return any(role_of(frame) == "waits-for-consumers" for frame in task.stack)
     return not task.awaits.tasks and kind in _OBJECTS and kind not in _EVENTS
+
+
+def _class_of(task: Task) -> str:
+    """The class of the object of asyncio or trio that a task waits for; empty if it waits for something else."""
+    module, _, name = (task.awaits.kind or "").partition(".")
+    return name if module in _MODULES else ""

@@ -39,6 +39,6 @@ def test_version_without_known_states_is_an_unknown_layout(version: str, monkeyp
     coroutine = fake.coroutine("outer", awaits=fake.coroutine("inner"))
     with pytest.raises(UnknownLayout, match="states of generators are not known in CPython " + version):
         fake.reader().generators.is_suspended(coroutine)
-    chain = fake.reader().await_chain(coroutine)
+    chain = fake.reader().generators.await_chain(coroutine)
     assert [raw.frame.function for raw in chain.frames] == ["outer"]
     assert "states of generators are not known" in str(chain.problem)

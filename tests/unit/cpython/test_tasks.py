@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from gdbext.cpython import tasks
+from gdbext.cpython import generators, tasks
 from gdbext.cpython.frames import FrameReader
 from gdbext.cpython.objects import Objects
 from gdbext.cpython.tasks import AsyncioReader, TaskState, uses_asyncio, with_asyncio_offsets
@@ -27,7 +27,7 @@ def fake(request: pytest.FixtureRequest) -> FakeTasks:
 
 
 def functions(fake: FakeTasks, coroutine: int) -> tuple[list[str], str | None]:
-    chain = fake.reader().await_chain(coroutine)
+    chain = fake.reader().generators.await_chain(coroutine)
     return [raw.frame.function for raw in chain.frames], chain.problem
 
 
@@ -320,7 +320,7 @@ def readable(fake: FakeTasks, address: int) -> int:
 
 
 def test_a_long_chain_is_cut(fake: FakeTasks, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tasks, "MAX_DEPTH", 10)
+    monkeypatch.setattr(generators, "MAX_DEPTH", 10)
     at = fake.coroutine("last")
     for _ in range(20):
         at = fake.coroutine("more", at)
@@ -449,7 +449,7 @@ def test_damaged_memory_raises_only_gdbext_errors(fake: FakeTasks, seed: int) ->
     for address in {*found, *known}:
         try:
             state = reader.task(address)
-            reader.await_chain(state.coroutine)
+            reader.generators.await_chain(state.coroutine)
             for callback in reader.callbacks(address):
                 reader.free_variables(callback)
         except GdbextError:

@@ -163,6 +163,25 @@ def test_item_of_an_iterator_needs_one_worker(version: str) -> None:
     assert (of(lock), report.deadlocks) == ([(5, DERIVED, "runs-call")], ())
 
 
+@pytest.mark.parametrize(("others_stuck", "queued"), [(True, False), (False, False), (True, True)])
+def test_first_item_to_come_needs_any_worker(version: str, others_stuck: bool, queued: bool) -> None:
+    """As of ``imap_unordered``: each of its calls may give the item, also one that another worker may take."""
+    pool = Pool(version, "IMapUnorderedIterator")
+    kind, base = (pool.python.type_object(name) for name in ("IMapUnorderedIterator", "IMapIterator"))
+    pool.python.build.put("PyTypeObject", kind, tp_base=base)
+    if queued:
+        pool.calls = thread_pools.queue(pool.python, [
+            process_pools.task(pool.python, JOB, 2, pool.python.function("queued"))])
+    pool.sends(blocked=False, size=3)
+    pool.takes(blocked=False)
+    pool.works(JOB, 0)
+    pool.works(JOB, 1, blocked=others_stuck)
+    report, lock = pool.look()
+    runs = [(4, DERIVED, "runs-call"), (5, DERIVED, "runs-call")]
+    assert (of(lock), lock.wait_for if not queued else "any") == ([] if queued else runs, "any")
+    assert bool(report.deadlocks) is (others_stuck and not queued)
+
+
 @pytest.mark.parametrize("workers", [2, 3])
 def test_call_behind_all_workers(version: str, workers: int) -> None:
     pool = Pool(version)

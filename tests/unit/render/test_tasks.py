@@ -142,7 +142,7 @@ def test_loops() -> None:
     assert told[0] == 'Event loop 0x7000 (Loop) runs in thread 1 "MainThread": 1 task'
     assert told[2] == '    Task "u" 0x20 sleeps', "under the task of another loop that waits for it"
     assert told[4] == "Event loop 0x8000 (Loop) runs in no thread that asyncio records: 1 task"
-    assert text(replace(given, event_loops=(), tasks=())) == "No asyncio event loop runs or has tasks.\n"
+    assert text(replace(given, event_loops=(), tasks=())) == "No event loop of asyncio or trio runs or has tasks.\n"
     idle = report(loops=(EventLoop(LOOP, "Loop", 1),))
     assert lines(idle)[0] == 'Event loop 0x7000 (Loop) runs in thread 1 "MainThread": no tasks'
 

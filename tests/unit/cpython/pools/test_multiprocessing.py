@@ -34,17 +34,16 @@ def decoded(python: FakePython, innermost: int) -> PoolThread | None:
     return reader_of(python).of(stack_of(python, innermost))
 
 
-@pytest.mark.parametrize(("name", "index"), [("ApplyResult", None), ("MapResult", None), ("IMapIterator", 3)])
+@pytest.mark.parametrize(("name", "index"), [("ApplyResult", None), ("MapResult", None), ("IMapIterator", 3),
+                                           ("IMapUnorderedIterator", None)])
 def test_result(python: FakePython, name: str, index: int | None) -> None:
     cache = python.namespace()
     address = process_pools.result(python, name, 7, cache, python.lock(), _index=3)
-    assert reader_of(python).result(address) == PoolResult(7, cache, index)
+    assert reader_of(python).result(address) == PoolResult(7, cache, index, "Unordered" in name)
 
 
 def test_no_result(python: FakePython) -> None:
-    reader, cache = reader_of(python), python.namespace()
-    # whatever comes first
-    assert reader.result(process_pools.result(python, "IMapUnorderedIterator", 7, cache, python.lock())) is None
+    reader = reader_of(python)
     assert reader.result(thread_pools.future(python)) is None
 
 
