@@ -308,10 +308,21 @@ class Snapshot:
             return ()
         # those that were killed first
         ended = sorted(ended, key=lambda child: (child.signal is None, child.status is None, child.pid))
+        names = self._names_of_children
         return (because("children-ended", count=len(ended), children=tuple([because(
-            "child-ended", process=because("process", pid=child.pid, name=proc.name(child.pid)),
+            "child-ended", process=because("process", pid=child.pid, name=names.get(child.pid) or proc.name(child.pid)),
             signal=None if child.signal is None else signal_name(child.signal), status=child.status)
             for child in ended[:MANY]])),)
+
+    @functools.cached_property
+    def _names_of_children(self) -> dict[int, str]:
+        """The names that `multiprocessing` has given to child processes, by PID."""
+        def read() -> dict[int, str]:
+            return {pid: name for python in self._python.pythons for interpreter in python.interpreters
+                    for pid, name in self._context.python_locks.reader(python).pool_handlers.children(
+                        interpreter.address).items()}
+
+        return self._findings.guard("child processes", read, {}, doubt=False)
 
     @functools.cached_property
     def _bare_threads(self) -> list[Thread]:

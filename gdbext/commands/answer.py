@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from gdbext.commands.report_options import ReportOptions
 from gdbext.errors import GdbextError
+from gdbext.inferior.proc.files import read_link
 from gdbext.inferior.proc.status import living_task, start_of, status_fields
 from gdbext.model import Report
 from gdbext.model.reasons import because
@@ -142,7 +143,8 @@ def source_of_process(pid: int, folders: tuple[str, ...] = (), anywhere: bool = 
     root = f"/proc/{living_task(pid)}/root"
     if not os.path.isdir(f"{root}/"):  # another user's process, for example
         root = ""
-    return SourceFiles(folders, anywhere, SourceAccess(root, _user_of_process(pid)), lambda: _started(pid))
+    return SourceFiles(folders, anywhere, SourceAccess(root, _user_of_process(pid)), lambda: _started(pid),
+                       directory=lambda: read_link(f"/proc/{living_task(pid)}/cwd"))
 
 
 def _user_of_process(pid: int) -> User | None:

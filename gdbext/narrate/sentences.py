@@ -15,7 +15,7 @@ from gdbext.model import (
     Stopped,
     Thread,
 )
-from gdbext.model.kinds import kind_of
+from gdbext.model.kinds import CONDVAR, kind_of
 from gdbext.model.reasons import Reason, find_reasons, parts
 from gdbext.model.verdict import Verdict, VerdictKind
 from gdbext.narrate.deadlocks import title
@@ -189,7 +189,11 @@ def _most_telling(facts: Facts, deadlock: Deadlock) -> Words:
     where: Words = (" in ", Foreign(place, 200)) if place else ()
     holder = lock.holders[0].thread if lock.holders else None
     held: Words = (", held by ", *thread_name(facts, holder)) if holder is not None else ()
-    return ("; ", *thread_name(facts, thread.number), " waits for ", *short_lock(facts, lock.id), *where, *held)
+    # a condition variable of native code says little
+    more = next((other for other, wanted in waiting if wanted.is_outside and other is not thread), None)
+    also: Words = ("; ", *thread_name(facts, more.number), " ", *doing(facts, more)) \
+        if more is not None and holder is None and lock.kind == CONDVAR else ()
+    return ("; ", *thread_name(facts, thread.number), " waits for ", *short_lock(facts, lock.id), *where, *held, *also)
 
 
 def _how_telling(thread: Thread, lock: Lock) -> tuple[int, bool, bool, int]:

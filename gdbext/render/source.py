@@ -9,6 +9,7 @@ from __future__ import annotations
 import codecs
 import functools
 import io
+import posixpath
 import re
 import tokenize
 from array import array
@@ -67,15 +68,18 @@ class SourceFiles:
     :param since: returns the start time of the target in seconds since 1970, or None; a file changed later may differ
         from the running code.
     :param what: ``process`` or ``core``.
+    :param directory: returns the working directory of the target, or None; relative paths of frames begin there.
     """
 
     def __init__(self, folders: Sequence[str] = (), anywhere: bool = True, access: SourceAccess | None = None,
-                 since: Callable[[], float | None] = lambda: None, what: str = "process") -> None:
+                 since: Callable[[], float | None] = lambda: None, what: str = "process",
+                 directory: Callable[[], str | None] = lambda: None) -> None:
         self._folders = folders
         self._anywhere = anywhere
         self._access = access or SourceAccess()
         self._get_since = functools.cache(since)
         self._what = what
+        self._directory = functools.cache(directory)
         self._files: dict[str, SourceLines | None] = {}
         self._own_paths: dict[str, str | None] = {}
         # by device and inode: a file may have many names
@@ -159,6 +163,8 @@ class SourceFiles:
             yield from ((folder, "/".join(parts[first:])) for folder in self._folders)
         if self._anywhere and path.startswith("/"):
             yield None, path
+        elif self._anywhere and (directory := self._directory()) is not None and directory.startswith("/"):
+            yield None, posixpath.normpath(f"{directory}/{path}")
         # a bare name may belong to another file, so it is tried last
         if parts and (parts[-1] not in _COMMON or path == parts[-1]):
             yield from ((folder, parts[-1]) for folder in self._folders)

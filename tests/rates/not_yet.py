@@ -52,12 +52,6 @@ NOT_YET: dict[str, str] = {
     "pool_at_work-live":
         "sometimes weak false alarm: WAITS FOR CHILD PROCESSES: thread 1 \"MainThread\" waits for result , result is "
         "pending (a condition has no owner: any thread may notify it)., status 5",
-    "pyarrow_reader_needs_pipe_writer-live":
-        "vague: STANDSTILL: all 4 threads wait for what only the others could do; thread 1 \"MainThread\" "
-        "waits for condition ..., status 1",
-    "queue_of_killed_worker-live":
-        "vague: STANDSTILL: all 2 threads wait for what only the others could do; thread 1 \"MainThread\" "
-        "waits for descriptor ..., status 1",
     "slow_reader-live":
         "sometimes weak false alarm: POLLING: thread 1 \"MainThread\" sleeps again and again, until the "
         "condition of a loop holds, in <module> slow_reader.py:13., status 5",

@@ -24,6 +24,8 @@ _ROLES: Mapping[str | None, Role] = {"sends-calls": "sends", "takes-results": "t
 _STARS = frozenset(("mapstar", "starmapstar"))
 #: Most calls that are read of those which a pool has not sent yet.
 _MAX_UNSENT = 1000
+#: Most processes of one interpreter whose names are read.
+_MAX_CHILDREN = 10_000
 
 
 @record
@@ -156,6 +158,18 @@ class PoolHandlers(QueueReader):
         if len(known) != len(workers):
             return None
         return ProcessPool(cache, known, descriptor, lock.words[0], bool(most) and self._integer(most) is None)
+
+    def children(self, interpreter: int) -> dict[int, str]:
+        """The names of the processes that `multiprocessing` has started in an interpreter, by PID.
+
+        :param interpreter: ``PyInterpreterState *``.
+        """
+        modules = self._objects.read_member("PyInterpreterState", interpreter, "modules")
+        module = self._objects.dict_get(modules, "multiprocessing.process") if modules else None
+        namespace = self._objects.read_member("PyModuleObject", module, "md_dict") if module else 0
+        children = self._objects.dict_get(namespace, "_children") if namespace else None
+        found = [self._worker(each) for each in self._objects.set_items(children, _MAX_CHILDREN)] if children else []
+        return dict(each for each in found if each is not None)
 
     def _worker(self, worker: int) -> tuple[int, str] | None:
         """The PID and the name of a ``Process``; None if it was not started."""

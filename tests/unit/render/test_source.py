@@ -292,3 +292,14 @@ def test_many_newer_files(tmp_path: Path) -> None:
         read(put(tmp_path / f"{index}.py"), 1)
     assert len(read.notes()) == 11
     assert read.notes()[-1] == "3 more source files are newer than the process"
+
+
+def test_relative_path_begins_in_the_working_directory(tmp_path: Path) -> None:
+    (tmp_path / "app").mkdir()
+    put(tmp_path / "app" / "m.py")
+    for path in ("app/m.py", "./app/../app/m.py"):
+        assert SourceFiles(directory=lambda: str(tmp_path))(path, 1) == "here = 1"
+        assert SourceFiles(anywhere=False, directory=lambda: str(tmp_path))(path, 1) is None
+        # unreachable from here
+        assert SourceFiles(directory=lambda: "(unreachable)/app")(path, 1) is None
+        assert SourceFiles()(path, 1) is None

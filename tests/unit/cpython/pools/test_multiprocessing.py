@@ -128,3 +128,16 @@ def test_pool_of_threads_has_no_processes(python: FakePython) -> None:
     assert reader_of(python).processes(frames) is None
     other = stack_of(python, process_pools.frame(python, "_handle_tasks"))
     assert reader_of(python).processes(other) is None
+
+
+def test_names_of_child_processes(python: FakePython) -> None:
+    python.runtime()
+    interpreter = python.interpreter()
+    popen = python.instance("Popen", pid=python.integer(12))
+    started = python.instance("ForkProcess", _popen=popen, _name=python.string("loader"))
+    children = python.set_object(started)
+    module = python.module_object(_children=children)
+    python.build.put("PyInterpreterState", interpreter, modules=python.namespace(**{"multiprocessing.process": module}))
+    assert reader_of(python).children(interpreter) == {12: "loader"}
+    python.build.put("PyInterpreterState", interpreter, modules=python.namespace())
+    assert reader_of(python).children(interpreter) == {}
