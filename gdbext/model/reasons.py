@@ -17,6 +17,8 @@ ReasonCode = str
 
 #: A peer that has been sent data, and has sent none since.
 UNANSWERED = "unanswered"
+#: A descriptor from which a server takes requests.
+REQUESTS = "takes-requests"
 
 
 @record
@@ -53,7 +55,7 @@ def ends_here(why: Reason) -> bool:
         return any(isinstance(end, Reason) and ends_here(end) for _, end in why.arguments)
     if why.code in ("watches", "in-accept-queue"):
         return any(name == "only_here" and only_here for name, only_here in why.arguments)
-    return why.code == "other-end-here"
+    return why.code in ("other-end-here", "served-here")
 
 
 def owes_answer(why: Reason | None) -> bool:

@@ -279,6 +279,8 @@ _WORDINGS: Mapping[ReasonCode, Wording] = {
     "of-other-descriptors": lambda count: (
         f"of {count:,} other descriptor{'s' if count > 1 else ''}, no process with another end is known"),
     "other-end": lambda ends: f"the other end is {listed(ends)}",
+    "takes-requests": "the requests for a file system that this process serves",
+    "served-here": "this process itself serves the file system mounted on {folder}, through fd {fd}",
     "other-end-here": lambda fds: f"only this process has the other end: {listed([f'fd {fd}' for fd in fds])}",
     "other-end-not-found": "no process was found that has the other end open; some processes could not be examined",
     "other-end-not-open": "no process has the other end open",

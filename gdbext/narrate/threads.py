@@ -19,6 +19,7 @@ _ON_DESCRIPTOR = {
     "connecting": "connects",
     "waiting for the disk": "waits for the disk to write", "waiting to copy": "waits to copy from",
     "waiting for completions": "waits for completions in", "waiting in ioctl": "waits in ioctl on",
+    "waiting for an answer": "waits for an answer of",
 }
 #: The label of each state of a thread, in the order in which they explain why a program hangs.
 STATES = {

@@ -7,7 +7,7 @@ import functools
 from gdbext.model import LONG, RESULT_PENDING, TO_READ, Lock, PyFrame, Report, Thread
 from gdbext.model.frames import library_of
 from gdbext.model.kinds import GIL, kind_of
-from gdbext.model.reasons import find_reasons, owes_answer, parts
+from gdbext.model.reasons import REQUESTS, find_reasons, owes_answer, parts
 from gdbext.model.standard_library import role_of
 from gdbext.verdict.ended_by import FOR_A_TIME, FOR_CHILDREN
 
@@ -97,7 +97,9 @@ class Scene:
         reads_input = lock is not None and kind_of(lock.kind).behaviour == "outside" and lock.address == 0
         # a wait for the answer of one peer is not a service if a library was called for it
         asks = lock is not None and thread.at_work is not None and owes_answer(lock.why)
-        return reads_input or thread.syscall in _SERVING and not asks or takes_work(thread) or (
+        takes_requests = lock is not None and lock.state == TO_READ and any(
+            why.code == REQUESTS for why in parts(lock.why))
+        return reads_input or takes_requests or thread.syscall in _SERVING and not asks or takes_work(thread) or (
             thread.blocked_on is not None and thread.blocked_on.code == "waits-for-signal")
 
     def takes_next(self, thread: Thread) -> bool:

@@ -9,10 +9,10 @@ import re
 import time
 from collections.abc import Sequence
 
-from gdbext.inferior.proc.descriptors import Descriptor, is_path
+from gdbext.inferior.proc.descriptors import FUSE, Descriptor, is_path
 from gdbext.inferior.proc.process import Proc
 from gdbext.inferior.protocol import Target
-from gdbext.model.reasons import UNANSWERED, Reason, because, ends_here, joined
+from gdbext.model.reasons import REQUESTS, UNANSWERED, Reason, because, ends_here, joined
 from gdbext.remembered import remembered
 
 #: Most time to search for other ends, in seconds: the process is paused meanwhile.
@@ -101,6 +101,8 @@ class Descriptors:
                 return self._queued(proc, listeners)
             return (self._describe_ends(proc, proc.descriptors.having(f"socket:[{inode}]")[:_MAX_ENDS])
                     if inode is not None else None)
+        if link == FUSE:
+            return because(REQUESTS)
         terminal = proc.descriptors.other_end_of_terminal(fd)
         if terminal is not None:
             return self._describe_ends(proc, terminal[:_MAX_ENDS]) if terminal else None

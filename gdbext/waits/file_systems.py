@@ -6,12 +6,14 @@ Source: Linux 6.1 include/linux/syscalls.h.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from gdbext.errors import if_unreadable
 from gdbext.inferior.awaited import c_int
 from gdbext.inferior.cache import read_cstring
 from gdbext.inferior.protocol import Target
-from gdbext.locks.seen import SeenWait
+from gdbext.locks.seen import SeenLock, SeenWait
+from gdbext.model.kinds import DESCRIPTOR
 from gdbext.model.reasons import because
 
 #: The longest path of a call: PATH_MAX of Linux include/uapi/linux/limits.h.
@@ -50,5 +52,10 @@ def file_system_wait(target: Target, name: str, arguments: Sequence[int]) -> See
         mount = target.proc.descriptors.mount_of(path, folder)
     if mount is None:
         return SeenWait(because("waits-for-file-system", call=name, path=path))
-    return SeenWait(because("waits-for-file-system", call=name, path=path, kind=mount.file_system, folder=mount.folder,
+    wait = SeenWait(because("waits-for-file-system", call=name, path=path, kind=mount.file_system, folder=mount.folder,
                             source=mount.source))
+    own = target.proc.descriptors.serves(mount) if target.proc is not None else None
+    if own is None:
+        return wait
+    return replace(wait, lock=SeenLock(DESCRIPTOR, own, "waiting for an answer", name=f"fd {own}, /dev/fuse",
+                                       why=because("served-here", folder=mount.folder, fd=own)))

@@ -20,6 +20,8 @@ from gdbext.inferior.proc.mounts import Mount, iter_mounts, mount_of
 from gdbext.inferior.proc.terminals import is_end, other_links, see_same, terminal_of
 from gdbext.remembered import remembered
 
+#: The device through which a process serves a FUSE file system.
+FUSE = "/dev/fuse"
 #: Bounds on the search through other processes: seconds, and number of processes.
 SCAN_SECONDS, MOST_PROCESSES = 0.2, 20_000
 #: The clock is read once for so many descriptors of a process.
@@ -150,7 +152,8 @@ class DescriptorTable:
                 if not count % _CLOCK_PERIOD and time.monotonic() > end:
                     self.complete = self.in_time = False
                     return
-                if link is not None and (link.startswith(("pipe:", "socket:")) or is_path(link) or is_end(link)):
+                if link is not None and (link.startswith(("pipe:", "socket:")) or is_path(link) or is_end(link)
+                                         or link == FUSE):
                     found.setdefault(link, []).append(Descriptor(pid, fd))
         except PermissionError:
             self.complete = False
@@ -184,6 +187,16 @@ class DescriptorTable:
         """Whether a mount's file system stores files, rather than devices or tables of the kernel."""
         found = self._mounts.get(mount)
         return found is not None and found.file_system not in _NO_FILES
+
+    def serves(self, mount: Mount) -> int | None:
+        """The descriptor through which the process alone serves a FUSE file system; None if that is not known.
+
+        A descriptor of /dev/fuse does not show its mount, so there must be one of each.
+        """
+        if not mount.is_fuse or len({each.device for each in iter_mounts(self._task, self._root) if each.is_fuse}) != 1:
+            return None
+        ends = self.having(FUSE)
+        return ends[0].fd if [end.pid for end in ends] == [self.pid] and self.complete else None
 
     def mount_of(self, path: str, folder: int | None = None) -> Mount | None:
         """The mount that a path of the process leads to, without symbolic links.

@@ -29,6 +29,11 @@ class Mount:
     source: str
     options: tuple[str, ...]
 
+    @property
+    def is_fuse(self) -> bool:
+        """Whether a process serves the file system: its kind is ``fuse``, ``fuseblk`` or ``fuse.sshfs``."""
+        return self.file_system.startswith("fuse") and self.file_system != "fusectl"
+
 
 def iter_mounts(process: int | str, root: str = "/proc") -> Iterator[Mount]:
     """Iterate over the mounts in a process's root directory; the kernel lists no others."""

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from gdbext.locks.seen import SeenWait
+from gdbext.model.reasons import because
+from gdbext.waits.file_systems import file_system_wait
 from tests.support.blocked_threads import one, put
 from tests.support.fake_proc import FakeProc
 from tests.support.fake_target import FakeTarget
@@ -57,3 +60,39 @@ def test_folder(mounted: FakeTarget) -> None:
 def test_path_in_a_core() -> None:
     core = FakeTarget("core")
     assert words(core, MKDIR, put(core, b"/mnt/a\0")) == "waits in mkdir for the file system of /mnt/a"
+
+
+OWN = ("22 1 254:16 / / rw - ext4 /dev/vda rw\n"
+       "24 22 0:60 / /mnt/own rw - fuse.files files rw,user_id=0\n"
+       "25 22 0:61 / /sys/fs/fuse/connections rw - fusectl fusectl rw\n")
+
+
+def waits(target: FakeTarget, path: bytes = b"/mnt/own/a\0") -> SeenWait:
+    """A thread in ``stat`` of a path."""
+    made = file_system_wait(target, "stat", (put(target, path), 0, 0, 0, 0, 0))
+    assert made is not None
+    return made
+
+
+def test_file_system_that_the_process_serves_itself(live: FakeTarget, fake: FakeProc) -> None:
+    fake.write(f"{fake.pid}/mountinfo", OWN)
+    fake.open(3, "/dev/fuse")
+    wait = waits(live)
+    assert wait.text is not None
+    assert wait.text.code == "waits-for-file-system"
+    assert wait.lock is not None
+    assert (wait.lock.address, wait.lock.state) == (3, "waiting for an answer")
+    assert wait.lock.why == because("served-here", folder="/mnt/own", fd=3)
+    assert waits(live, b"/etc/a\0").lock is None
+
+
+@pytest.mark.parametrize(("mounts", "descriptors"), [
+    (OWN, ()), (OWN, (3, 4)),
+    # another file system may be that of the descriptor
+    (OWN + "26 22 0:62 / /mnt/other rw - fuse other rw\n", (3,))])
+def test_file_system_whose_server_is_not_known(mounts: str, descriptors: tuple[int, ...], live: FakeTarget,
+                                               fake: FakeProc) -> None:
+    fake.write(f"{fake.pid}/mountinfo", mounts)
+    for fd in descriptors:
+        fake.open(fd, "/dev/fuse")
+    assert waits(live).lock is None
