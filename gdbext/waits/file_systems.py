@@ -54,7 +54,7 @@ def file_system_wait(target: Target, name: str, arguments: Sequence[int]) -> See
         return SeenWait(because("waits-for-file-system", call=name, path=path))
     wait = SeenWait(because("waits-for-file-system", call=name, path=path, kind=mount.file_system, folder=mount.folder,
                             source=mount.source))
-    own = target.proc.descriptors.serves(mount) if target.proc is not None else None
+    own = target.proc.serves(mount) if target.proc is not None else None
     if own is None:
         return wait
     return replace(wait, lock=SeenLock(DESCRIPTOR, own, "waiting for an answer", name=f"fd {own}, /dev/fuse",

@@ -188,7 +188,7 @@ class DescriptorTable:
         found = self._mounts.get(mount)
         return found is not None and found.file_system not in _NO_FILES
 
-    def serves(self, mount: Mount) -> int | None:
+    def serves(self, mount: Mount, open_files: OpenFiles) -> int | None:
         """The descriptor through which the process alone serves a FUSE file system; None if that is not known.
 
         A descriptor of /dev/fuse does not show its mount, so there must be one of each.
@@ -196,7 +196,11 @@ class DescriptorTable:
         if not mount.is_fuse or len({each.device for each in iter_mounts(self._task, self._root) if each.is_fuse}) != 1:
             return None
         ends = self.having(FUSE)
-        return ends[0].fd if [end.pid for end in ends] == [self.pid] and self.complete else None
+        own = [end for end in ends if end.pid == self.pid]
+        # each open file of the device is another connection
+        is_alone = len(own) == 1 and self.complete and all(
+            end.pid == self.pid or open_files.is_same(own[0], end) is False for end in ends)
+        return own[0].fd if is_alone else None
 
     def mount_of(self, path: str, folder: int | None = None) -> Mount | None:
         """The mount that a path of the process leads to, without symbolic links.

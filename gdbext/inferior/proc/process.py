@@ -17,6 +17,7 @@ from gdbext.inferior.proc.descriptors import MOST_PROCESSES, SCAN_SECONDS, Descr
 from gdbext.inferior.proc.file_locks import FileLocks
 from gdbext.inferior.proc.files import MOST_CHARACTERS, MOST_OF_ONE, numbers, read_link, read_small, read_text
 from gdbext.inferior.proc.maps import read_maps
+from gdbext.inferior.proc.mounts import Mount
 from gdbext.inferior.proc.shared_memory import Sharers, Word, others_mapping
 from gdbext.inferior.proc.sleeper import Sleeper, read_sleeper, shared_word
 from gdbext.inferior.proc.sock_diag import Exchange, UnixSockets, tcp_exchange, unix_sockets
@@ -96,6 +97,7 @@ class Proc:
         self.descriptors = DescriptorTable(pid, self.task, root, seconds)
         self.sockets = SocketTables(self.task, root, unix, exchange)
         self.file_locks = FileLocks(self.descriptors, root, open_files)
+        self._open_files = open_files or OpenFiles(None)
         self._root = root
         self._seconds = seconds
         self._asleep = asleep or {}
@@ -105,6 +107,10 @@ class Proc:
     def name(self, pid: int) -> str | None:
         """The name of a process, by the debugger's number; None if the process does not exist."""
         return read_name(pid, self._root)
+
+    def serves(self, mount: Mount) -> int | None:
+        """The descriptor through which the process alone serves a FUSE file system; see `DescriptorTable.serves`."""
+        return self.descriptors.serves(mount, self._open_files)
 
     def command_line(self, pid: int | None = None) -> str | None:
         """The arguments of the process, or of another one, separated by spaces; None if they cannot be read."""

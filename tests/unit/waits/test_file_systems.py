@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from gdbext.inferior.proc.descriptors import Descriptor
 from gdbext.locks.seen import SeenWait
 from gdbext.model.reasons import because
 from gdbext.waits.file_systems import file_system_wait
@@ -96,3 +97,14 @@ def test_file_system_whose_server_is_not_known(mounts: str, descriptors: tuple[i
     for fd in descriptors:
         fake.open(fd, "/dev/fuse")
     assert waits(live).lock is None
+
+
+@pytest.mark.parametrize(("file", "known"), [(2, True), (1, False), (None, False)])
+def test_other_server_on_the_machine(file: int | None, known: bool, live: FakeTarget, fake: FakeProc) -> None:
+    """Its descriptor may be the same open file, as after fork, unless the kernel says that it is not."""
+    fake.write(f"{fake.pid}/mountinfo", OWN)
+    fake.open(3, "/dev/fuse")
+    fake.process(77, "other")
+    fake.open(5, "/dev/fuse", pid=77)
+    fake.open_files.update({Descriptor(fake.pid, 3): 1, Descriptor(77, 5): file})
+    assert (waits(live).lock is not None) is known
