@@ -73,7 +73,7 @@ class PoolResults:
         if found:
             holders = tuple([Holder(number, EXCLUSIVE, DERIVED, why) for number, why in sorted(found.items())])
             return replace(lock, held=Known(holders), wait_for="any" if result.any_call and not is_needed else "all")
-        lost = self._lost(lock, result, pool)
+        lost = self._lost(lock, result, pool) or self._replaced(lock, result)
         if lost is not None or result.any_call:
             return lost
         try:
@@ -144,6 +144,23 @@ class PoolResults:
         why = because("call-lost", workers=len(processes.workers), gone=_gone(processes))
         return replace(lock, held=Orphaned(because("no-maker"), INFERRED),
                        why=joined([why, because("pool-is-idle")]))
+
+    def _replaced(self, lock: SeenLock, result: PoolResult) -> SeenLock | None:
+        """The result with the reason that each worker of its pool has ended, or was started since the wait began.
+
+        As where the initialiser of the pool fails. A worker without a largest number of calls ends with the pool only.
+        """
+        proc = self._context.target.proc
+        processes = next((each for each in self._processes if each.cache == result.cache), None)
+        if proc is None or processes is None or not processes.lasting:
+            return None
+        waiting = [self._context.threads[number].ref for number, each in self._waited.items() if each.id == lock.id]
+        slept = min(self._context.target.seconds_since_run(waiting).values(), default=0.0)
+        ages = [proc.age(pid) for pid, _ in processes.workers]
+        if not 0 < len(ages) <= _MAX_PROCESSES or any(age is not None and age > slept - _ASLEEP for age in ages):
+            return None
+        names = tuple([name for _, name in processes.workers[:_MAX_NAMED]])
+        return replace(lock, why=because("workers-replaced", names=names))
 
     def _waits_for_lock(self, number: int) -> bool:
         """Whether the thread that takes results waits for something other than a result."""

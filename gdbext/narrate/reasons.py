@@ -328,6 +328,9 @@ _WORDINGS: Mapping[ReasonCode, Wording] = {
     "call-is-queued": _queued_call,
     "only-submit-starts-workers": "the pool starts a worker only when a call is submitted, and every thread that could "
                                   "do that waits for a result",
+    "workers-replaced": lambda names: (
+        "the workers of its pool end and are replaced: each of them has ended or was started since the wait began, now "
+        f"{listed(names)}"),
     "pool-sends-call": lambda function: f"it has to send the call{_of(function)} to a worker of the pool",
     "pool-without-workers": lambda pending: (
         f"its pool has no worker process and starts none; {pending} call{'s are' if pending != 1 else ' is'} pending"),

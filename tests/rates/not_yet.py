@@ -43,9 +43,6 @@ NOT_YET: dict[str, str] = {
     "loop_serves_threads-live":
         "sometimes weak false alarm: BLOCKED: thread 2 \"worker-0\" waits for result , result is pending (a "
         "condition has no owner: any thread may notify it); ..., status 5",
-    "mp_pool_initializer_fails-live":
-        "vague: BLOCKED: thread 1 \"MainThread\" waits for result result of mp_pool_initializer_fails, result is "
-        "pending (an event has no owner: any thread may set it)., status 5",
     "native_pool_waits_for_itself-core":
         "unknown: UNKNOWN: thread 1 waits for futex word in native_pool_waits_for_itself, waited for (a "
         "std::future that a ..., status 3",

@@ -6,6 +6,7 @@ in length and not escaped.
 
 from __future__ import annotations
 
+import os
 import signal
 import struct
 import time
@@ -29,6 +30,7 @@ from gdbext.inferior.proc.status import (
     living_task,
     parent_of,
     shares_namespace,
+    start_of,
     stat_fields,
     status_field,
 )
@@ -139,6 +141,12 @@ class Proc:
                 # the kernel gives 0 to those who may not know
                 found.append(EndedChild(pid, code & 0x7F or None, code >> 8 or None))
         return found
+
+    def age(self, pid: int) -> float | None:
+        """How long ago a process was started, in seconds; None if it does not exist."""
+        start = start_of(pid, self._root)
+        ticks = os.sysconf("SC_CLK_TCK")
+        return None if start is None else max(time.clock_gettime(time.CLOCK_BOOTTIME) - start / ticks, 0.0)
 
     def sleeper(self, pid: int) -> Sleeper | None:
         """What the first thread of a process has slept in since before this process was read; None if it has run.

@@ -219,11 +219,15 @@ QUEUES = Sleeper(102, 202, 5.0, None, WORD)
 class ChildrenOnly(Proc):
     """A process with workers that sleep."""
 
-    def __init__(self, root: Path, workers: Mapping[int, Sleeper | None]) -> None:
+    def __init__(self, root: Path, workers: Mapping[int, Sleeper | None], ages: Sequence[float | None]) -> None:
         made = FakeProc(root)
         made.open(6, PIPE)
         super().__init__(100, str(root))
         self._workers = workers
+        self._ages = ages
+
+    def age(self, pid: int) -> float | None:
+        return self._ages[pid - 101]
 
     def sleeper(self, pid: int) -> Sleeper | None:
         return self._workers[pid]
@@ -233,7 +237,8 @@ class ChildrenOnly(Proc):
 
 
 def lost(version: str, root: Path, *workers: Sleeper | None, idle: bool = True, slept: float = 5.0,
-         names: Sequence[str] = ("ForkPoolWorker-1", "ForkPoolWorker-3")) -> tuple[Report, Lock]:
+         names: Sequence[str] = ("ForkPoolWorker-1", "ForkPoolWorker-3"),
+         ages: Sequence[float | None] = (60.0, 60.0)) -> tuple[Report, Lock]:
     pool = Pool(version)
     python = pool.python
     task = 0 if idle else process_pools.task(python, 1, 0, python.function("child"))
@@ -249,7 +254,7 @@ def lost(version: str, root: Path, *workers: Sleeper | None, idle: bool = True, 
     pool.program.thread(process_pools.frame(
         python, "_handle_workers", cache=pool.cache, inqueue=queue, pool=python.list_object(*processes),
         maxtasksperchild=process_pools.none(python)))
-    pool.program.target.proc = ChildrenOnly(root, {101 + number: worker for number, worker in enumerate(workers)})
+    pool.program.target.proc = ChildrenOnly(root, {101 + number: worker for number, worker in enumerate(workers)}, ages)
     pool.program.target.since = dict.fromkeys(range(1, 5), slept)
     return pool.look()
 
@@ -293,3 +298,14 @@ def test_call_is_not_lost_while_another_is_sent(version: str, tmp_path: Path) ->
 
 def test_call_is_not_lost_if_the_pool_has_just_run(version: str, tmp_path: Path) -> None:
     assert lost(version, tmp_path, READS, slept=0.1)[1].orphan is None
+
+
+@pytest.mark.parametrize(("ages", "replaced"), [
+    ((1.0, None), True), ((None, None), True), ((1.0, 60.0), False), ((4.5, 1.0), False)])
+def test_workers_that_end_and_are_replaced(version: str, tmp_path: Path, ages: Sequence[float | None],
+                                           replaced: bool) -> None:
+    """As where the initialiser of the pool fails: none is older than the wait of five seconds."""
+    report, lock = lost(version, tmp_path, READS, None, ages=ages)
+    assert (lock.orphan, lock.holders, report.deadlocks) == (None, (), ())
+    why = because("workers-replaced", names=("ForkPoolWorker-1", "ForkPoolWorker-3"))
+    assert (lock.why == why) is replaced
