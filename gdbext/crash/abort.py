@@ -87,7 +87,7 @@ class AbortReader:
         names = [self._code.frame(pc, i).function or "" for i, (pc, _) in enumerate(native[:_MAX_FRAMES])]
         for python, library in itertools.product(self._side.pythons, self._c_library[:1]):
             errors = fatal_errors(self._code.cpu, self._memory, python.runtime.module, library, words, values,
-                                  self._is_constant)
+                                  self.is_constant)
             if errors:
                 return self._fatal(fault, errors[-1], registers, native)
         message = next(filter(None, (abort_message(self._memory, module) for module in self._c_library)), None)
@@ -121,7 +121,7 @@ class AbortReader:
 
     def _assertion(self, fault: Fault, registers: Mapping[str, int], native: Sequence[tuple[int, int]]) -> Fault:
         """A failed assertion of the C++ library, whose text is in the buffers of the stack."""
-        found = _CXX_ASSERTION.search(self._used_stack(registers, native))
+        found = _CXX_ASSERTION.search(self.used_stack(registers, native))
         if found is None:
             return replace(fault, kind="assertion", text=because("cxx-assertion", message=None))
         message = found[0].decode()
@@ -139,7 +139,7 @@ class AbortReader:
                 left -= size
                 payloads += rust_payloads(self._memory, region.start, read_available(self._memory, region.start, size),
                                           self._pointers.in_image)
-        stack = self._used_stack(registers, native)
+        stack = self.used_stack(registers, native)
         places = rust_places(self._memory, memoryview(stack[:len(stack) & ~7]).cast("Q"), self._pointers.in_image)
         # the handler of a panic while another one unwinds is further in; several places are those of several panics
         message = max(payloads, default=(0, None))[1]
@@ -214,14 +214,14 @@ class AbortReader:
         text, evidence = first.message, first.evidence
         why = None if first.evidence == DERIVED else because("message-nearest-on-stack")
         if text is not None and first.is_format:
-            text = printed(self._used_stack(registers, native), text)
+            text = printed(self.used_stack(registers, native), text)
             if text is None:
                 text, evidence, why = without_conversions(first.message or ""), INFERRED, because("values-not-found")
         message = "Fatal Python error: " + ": ".join(part for part in (first.function, text) if part)
         return replace(fault, kind="fatal-python-error", text=because("python-ended", message=message),
                        message=message, evidence=evidence, why=why)
 
-    def _used_stack(self, registers: Mapping[str, int], native: Sequence[tuple[int, int]]) -> bytes:
+    def used_stack(self, registers: Mapping[str, int], native: Sequence[tuple[int, int]]) -> bytes:
         """The stack up to the outermost frame that is searched, and what calls that have returned left below it."""
         sp = registers[self._code.cpu.STACK_POINTER]
         region = self._pointers.space.find(sp)
@@ -229,7 +229,8 @@ class AbortReader:
         high = min(_end_of(native, sp), sp + _MAX_STACK)
         return b"".join(read_available(self._memory, at, PAGE) for at in range(low, high, PAGE))
 
-    def _is_constant(self, address: int) -> bool:
+    def is_constant(self, address: int) -> bool:
+        """Whether an address is in read-only memory of a loaded file."""
         if self._code.module(address) is None:
             return False
         region = self._pointers.space.find(address)

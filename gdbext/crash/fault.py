@@ -87,9 +87,13 @@ class FaultReader:
             return SeenFault(replace(known, kind="abort", text=because("called-abort")))
         if not info.pid:
             return SeenFault(replace(known, kind="sent", text=because("sender-unknown", signal=known.signal)))
-        is_own = info.code == SI_TKILL and info.pid == self._target.pid
-        text = (because("sent-by-own-thread", signal=known.signal) if is_own else
-                because("sent-by-process", signal=known.signal, pid=info.pid))
+        is_own = info.pid == self._target.pid
+        if is_own and not site.by_others and not site.in_handler:
+            text = because("sent-by-itself", signal=known.signal)
+        elif is_own and (info.code == SI_TKILL or not site.in_handler):
+            text = because("sent-by-own-thread", signal=known.signal)
+        else:
+            text = because("sent-by-process", signal=known.signal, pid=info.pid)
         return SeenFault(replace(known, kind="sent", sender=(info.pid, info.uid or 0), text=text))
 
     def _sent_again(self, site: FaultSite) -> SeenFault:
@@ -187,14 +191,18 @@ class FaultReader:
         kind = site.access or (access.kind if access is not None else None)
         size = access.size if access is not None else None
         known = replace(known, instruction=code.here.text, address=address, access=kind, size=size, operands=operands)
-        explained = self._of_freed(self._explained(site, known, code.here, access), links)
+        explained = self._of_other_object(self._explained(site, known, code.here, access), links)
         objects = [registers[name] for name in sorted(access.operand.address_registers if access is not None else ())
                    if name in registers and name not in self._cpu.NOT_DATA]
         objects += [link.base for link in links if link.base is not None]
         return SeenFault(explained, links, tuple(dict.fromkeys(objects)), pc)
 
-    def _of_freed(self, fault: Fault, links: Sequence[Link]) -> Fault:
-        """The fault, with a statement about its pointer if that was read from freed memory."""
+    def _of_other_object(self, fault: Fault, links: Sequence[Link]) -> Fault:
+        """The fault, with a statement about its pointer if that was read from freed memory, or from None."""
+        offset = next((link.offset for link in links if link.base is not None and link.offset is not None
+                       and self._pointers.is_member_of_none(link.base, link.offset)), None)
+        if offset is not None:
+            return replace(fault, text=because("read-from-none", fault=fault.text, offset=offset))
         freed = next((link.base for link in links if link.base is not None
                       and self._pointers.describe(link.base).what.code == "freed-memory"), None)
         if freed is None:
@@ -360,7 +368,7 @@ class FaultReader:
             links = tuple(self._chain(code, site, called))
             operands = (self._register(called, pc, links),) if links else ()
         objects = tuple(link.base for link in links if link.base is not None)
-        known = self._of_freed(replace(known, instruction=code.here.text, operands=operands), links)
+        known = self._of_other_object(replace(known, instruction=code.here.text, operands=operands), links)
         return SeenFault(known, links, objects,
                          code.here.address)
 

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 
 from gdbext.crash.origins import OriginReader
 from gdbext.crash.pointers import LOWEST, Pointers
+from gdbext.crash.suspects import class_of_function
 from gdbext.inferior.cache import read_available
 from gdbext.inferior.protocol import Memory, ThreadRef
 from gdbext.record import record
@@ -29,6 +30,9 @@ _BUFFER = struct.Struct("<7Q")
 _OBJECT, _POINTED = 512, 1 << 15
 #: How many members of a logger are followed, how many functions a logger has on the stack, and the length of messages.
 _MAX_MEMBERS, _MAX_FUNCTIONS, _SHORTEST, _LONGEST = 16, 8, 4, 1 << 15
+#: The start of a fatal line, with severity, date, time, thread and place. Source: glog 0.6 src/logging.cc
+#: (LogMessage::Init); Abseil 20240116 absl/log/internal/log_format.cc (FormatLogPrefix); c10 has brackets around it.
+_FATAL_LINE = re.compile(r"\[?F\d{4,8} \d\d:\d\d:\d\d[.\d]* +\d+ [^\s:]+:\d+\] ")
 _DESTRUCTOR = re.compile(r"(?:^|::)~\w")
 
 
@@ -59,7 +63,7 @@ class LoggerReader:
         first = next((i for i, (pc, _) in enumerate(native) if not self._sites.in_runtime(pc)), len(native))
         inner = [i for i in range(first, min(first + _MAX_FUNCTIONS, len(native) - 1)) if self._destroys(native[i][0])]
         if not inner:
-            return None
+            return self._of_member(thread, native, first, offset)
         caller = inner[0] + 1
         while caller in inner:  # the destructor of a base class
             caller += 1
@@ -71,9 +75,29 @@ class LoggerReader:
         holds = (i for i in range(caller, len(native) - 1) if native[i][1] <= logger < native[i + 1][1])
         return Logged(message, next(holds, caller))
 
+    def _of_member(self, thread: ThreadRef, native: Sequence[tuple[int, int]], first: int,
+                   offset: int) -> Logged | None:
+        """The message of a logger whose destructor was inlined into the code that logs.
+
+        Its other functions are on the stack. Their class is a logger if the text begins as a line of a fatal message.
+        """
+        logger = class_of_function(self._name(native[first][0])) if first < len(native) else None
+        caller, message = first + 1, None
+        while logger is not None and caller < min(first + _MAX_FUNCTIONS, len(native) - 1):
+            if message is None:
+                this = self._origins.argument(thread, native, caller, offset)
+                text = self._message(this) if this is not None else None
+                message = text if text is not None and _FATAL_LINE.match(text) else None
+            if class_of_function(self._name(native[caller][0])) != logger:
+                return Logged(message, caller) if message is not None else None
+            caller += 1
+        return None
+
+    def _name(self, pc: int) -> str:
+        return self._code.symbol(pc, 1).function or ""
+
     def _destroys(self, pc: int) -> bool:
-        name = self._code.symbol(pc, 1).function
-        return name is not None and _DESTRUCTOR.search(name.partition("(")[0]) is not None
+        return _DESTRUCTOR.search(self._name(pc).partition("(")[0]) is not None
 
     def _message(self, logger: int) -> str | None:
         """The text in the first stream buffer of an object, or of an object that it points to."""

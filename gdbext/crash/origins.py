@@ -16,6 +16,8 @@ from gdbext.threads.function_code import MAX_FUNCTION, FunctionCode, function_at
 
 #: How many origins of a value are followed in one function, and through how many callers.
 _MAX_ORIGINS, _MAX_CALLERS = 4, 4
+#: The outermost frame that an argument may have been passed on from.
+_MAX_PASSED = 32
 
 
 @record
@@ -42,7 +44,7 @@ class OriginReader:
 
     def code_at_call(self, after: int) -> FunctionCode | None:
         """The function of a return address, at the call before it; None if there is no call."""
-        found = self._code.function_range(after)
+        found = self._code.function_range(after - 1)  # the call may be the function's last instruction
         if found is None:
             return None
         for address, size, text in self._target.disassemble(max(found[0], after - MAX_FUNCTION), after):
@@ -118,8 +120,9 @@ class OriginReader:
             links += [replace(link, origin=because("in-caller", function=name, origin=link.origin)) for link in more]
         return links
 
-    def argument(self, thread: ThreadRef, frames: Sequence[tuple[int, int]], depth: int, offset: int) -> int | None:
-        """The first argument of the call that a frame is in; None if it is not known.
+    def argument(self, thread: ThreadRef, frames: Sequence[tuple[int, int]], depth: int, offset: int,
+                 number: int = 1) -> int | None:
+        """An argument of the call that a frame is in, the first one by default; None if it is not known.
 
         :param frames: (program counter, stack pointer) of the thread's frames, innermost first.
         :param depth: the index of the frame.
@@ -129,8 +132,13 @@ class OriginReader:
         registers = self._target.frame_registers(thread, depth + offset)
         if (registers.get(self._cpu.PROGRAM_COUNTER), registers.get(self._cpu.STACK_POINTER)) != (after, sp):
             return None
-        call = self.code_at_call(after)
-        return self._assigned(call, registers, self._cpu.ARGUMENTS[0]) if call is not None else None
+        call, name = self.code_at_call(after), self._cpu.ARGUMENTS[number - 1]
+        if call is None:
+            return None
+        if depth + 1 < min(len(frames), _MAX_PASSED) and not any(
+                name in each.written for each in call.instructions[:call.at]):
+            return self.argument(thread, frames, depth + 1, offset, number)  # the function passes its own on
+        return self._assigned(call, registers, name)
 
     @if_unreadable(None)
     def _assigned(self, call: FunctionCode, registers: Mapping[str, int], name: str) -> int | None:
@@ -177,6 +185,8 @@ class OriginReader:
             return self._loaded(found, operand, instruction, registers, register, value)
         if found.kind == "computed" and self._cpu.STACK_POINTER in instruction.written:
             return None  # the address of a frame, which says nothing
+        if found.kind == "result" and not found.certain:
+            return None  # nothing confirms it, and the code between may belong to another path
         if found.kind == "result":
             text = because("result", register=register, function=self._callee(instruction))
         else:

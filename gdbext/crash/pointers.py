@@ -120,6 +120,12 @@ class Pointers:
                 continue
         return None
 
+    def is_member_of_none(self, address: int, offset: int) -> bool:
+        """Whether code that reads at an offset of an address takes None for an object with members of its own."""
+        found = self.python_object(address)
+        return found is not None and found[0] == "NoneType" and any(
+            offset > python.runtime.layouts["PyObject"].offset("ob_type") for python in self._pythons)
+
     def _describe(self, value: int) -> Pointer:
         if value == 0:
             return Pointer(value, NULL, because("null"))

@@ -15,11 +15,15 @@ from gdbext.crash.abort import AbortReader
 from gdbext.crash.fault import FaultReader
 from gdbext.crash.gil_rules import GilRules
 from gdbext.crash.loggers import Logged, LoggerReader
+from gdbext.crash.origins import OriginReader
 from gdbext.crash.pointers import Pointers
+from gdbext.crash.python_fatal import FatalReader
 from gdbext.crash.seen import FaultSite, SeenFault
 from gdbext.crash.suspects import GLUE, SuspectFinder, is_library_function
+from gdbext.crash.written import Written, WrittenReader
 from gdbext.elf.notes import build_id_at
 from gdbext.errors import GdbextError
+from gdbext.inferior.cache import PAGE
 from gdbext.inferior.protocol import Module, Target
 from gdbext.inferior.signals import CORE_SIGNALS, FAULT_SIGNALS, SI_TKILL, SIGABRT, SIGTRAP
 from gdbext.model import (
@@ -40,8 +44,9 @@ from gdbext.model import (
 )
 from gdbext.model.reasons import Reason, because
 from gdbext.record import record
+from gdbext.runtimes.names import rust_name
 from gdbext.stacks.mixed import MixedStacks
-from gdbext.stacks.recursion import DEEP, fold, place_of
+from gdbext.stacks.recursion import DEEP, MIN_LENGTH, SMALL, find_rounds, fold, place_of
 from gdbext.threads.code import MAX_NATIVE_FRAMES, Code
 from gdbext.threads.interrupted import handled_signals, handlers, is_sending, was_sending
 from gdbext.threads.python_side import PythonSide
@@ -64,6 +69,8 @@ _MAY_BE_RACES = frozenset((
 _MAX_NAMED = 8
 #: Functions in the headers of Python, which are compiled into extensions.
 _OF_PYTHON_HEADERS = re.compile(r"/include/python3?[.\d]*[a-z]*/(?:cpython/|internal/)?\w+\.h$")
+#: The function that ends a Rust program that got no memory.
+_FAILED_ALLOCATION = re.compile(r"^alloc(\[[0-9a-f]+\])?::alloc::handle_alloc_error(::h[0-9a-f]{16})?$")
 #: The source files of Rust's library.
 _OF_RUST = re.compile(r"(^|/)library/(core|std|alloc|panic_\w+)/src/")
 #: How many outermost frames of a deep stack are read, and how many frames that have begun a recursion are shown.
@@ -119,6 +126,15 @@ class CrashReader:
                 fault = self._logged(fault, LoggerReader(
                     self._memory, self._code, self._sites, self._pointers, faults.origins).find(
                         site.thread, native, site.offset), native)
+            if fault.fault.kind == "abort":
+                fault = self._out_of_memory(fault, site, native, faults.origins)
+            if fault.fault.kind == "abort":
+                fault = self._written(fault, WrittenReader(
+                    self._memory, self._code, self._sites, faults.origins, self._aborts.is_constant).find(
+                        native, self._aborts.used_stack(site.registers, native)), native)
+        if fault.fault.kind == "fatal-python-error":
+            fault = FatalReader(self._target, self._code, self._threads, self._side, self._sites, self._pointers,
+                                faults.origins, self._aborts.is_constant).explain(fault, site, native)
         stack = self._stack(seen, native, limits, offset)
         running = tuple(self._running_handlers(native, stack))
         recursion, stack = self._recursion(fault.fault, seen, native, stack)
@@ -271,6 +287,35 @@ class CrashReader:
                         message=logged.message, evidence=DERIVED, why=because("stream-of-logger"))
         return replace(seen, fault=fault, blamed=native[logged.frame][0])
 
+    def _out_of_memory(self, seen: SeenFault, site: FaultSite, native: Sequence[tuple[int, int]],
+                       origins: OriginReader) -> SeenFault:
+        """The fault if Rust has ended the program because it got no memory, with the size that it asked for.
+
+        Source: rustc 1.95 library/alloc/src/alloc.rs (``handle_alloc_error``: alignment and size).
+        """
+        names = [self._code.symbol(pc, 1).function or "" for pc, _ in native[:_MAX_TOP]]
+        at = next((i for i, name in enumerate(names) if _FAILED_ALLOCATION.match(rust_name(name) or name)), None)
+        if at is None:
+            return seen
+        size = None
+        for depth in range(at + 1, min(at + 3, len(names))):  # a function of Vec may pass both on
+            align, asked = (origins.argument(site.thread, native, depth, site.offset, number) for number in (1, 2))
+            if align is not None and asked is not None and align & align - 1 == 0 and 0 < align <= PAGE:
+                size = asked
+                break
+        text = because("rust-out-of-memory", size=size)
+        return replace(seen, fault=replace(seen.fault, kind="out-of-memory", text=text))
+
+    @staticmethod
+    def _written(seen: SeenFault, written: Written | None, native: Sequence[tuple[int, int]]) -> SeenFault:
+        """The fault with the message that the program wrote before it called `abort`."""
+        if written is None:
+            return seen
+        why = because("values-not-found" if written.evidence == INFERRED else "written-before")
+        fault = replace(seen.fault, text=because("abort-after", message=written.message), message=written.message,
+                        evidence=written.evidence, why=why)
+        return replace(seen, fault=fault, blamed=native[written.frame][0])
+
     def _guilty(self, frames: Sequence[Frame], first: int, blamed: int | None) -> int | None:
         """The innermost frame from `first` on that belongs neither to the interpreter nor to a run-time library.
 
@@ -300,9 +345,10 @@ class CrashReader:
         """The recursion of a stack that repeats itself, and the stack with its rounds folded."""
         if len(native) < DEEP and fault.kind != "stack-overflow":
             return None, stack
-        parts, rounds = fold(stack.parts)
+        least = SMALL if fault.kind == "stack-overflow" else MIN_LENGTH
+        parts, rounds = fold(stack.parts, least)
         if rounds is None:
-            return None, stack
+            return self._hidden_recursion(seen, native, stack, least), stack
         first, after, end = (sum(len(part.frames) for part in stack.parts[:at])
                              for at in (rounds.start, rounds.start + rounds.period, rounds.end))
         looped = tuple(range(first, after))
@@ -317,6 +363,22 @@ class CrashReader:
             times = max(times, (begun.depth - first - begun.outside) // len(looped))
         return (Recursion(looped, times, max(begun.depth, len(native)), begun.outside is not None,
                           used if begun.outside is None else None, begun.frames), replace(stack, parts=parts))
+
+    def _hidden_recursion(self, seen: SeenThread, native: Sequence[tuple[int, int]], stack: MixedStack,
+                          least: int) -> Recursion | None:
+        """The recursion of the interpreter's own functions, of which the stack shows only the innermost ones."""
+        pcs = [pc for pc, _ in native]
+        rounds = find_rounds(pcs, least)
+        if rounds is None:
+            return None
+        looped = set(pcs[rounds.start:rounds.start + rounds.period])
+        shown = {frame.pc: index for index, frame in reversed(list(enumerate(stack.frames)))
+                 if isinstance(frame, NativeFrame) and frame.pc in looped}
+        begun = next((i for i, frame in enumerate(stack.frames) if isinstance(frame, PyFrame)), len(stack.frames))
+        is_whole = len(native) < MAX_NATIVE_FRAMES
+        depth = len(native) if is_whole else self._code.outermost(seen.registers, 1)[0]
+        return Recursion(tuple(sorted(shown.values())), rounds.times, max(depth, len(native)), is_whole, None,
+                         stack.frames[begun:begun + _MAX_BEGUN])
 
     def _begun(self, seen: SeenThread, places: Collection[object], period: int) -> _Begun:
         """The outer end of a stack that was not read to it.

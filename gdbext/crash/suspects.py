@@ -206,7 +206,7 @@ class SuspectFinder:
                 continue
             if function is not None and is_library_function(function):
                 continue
-            found = self._code.function_range(pc + 1 if i == 0 else pc)
+            found = self._code.function_range(pc if i == 0 else pc - 1)
             name = function_name(function, module)
             if found is not None:
                 starts.setdefault(found[0], name)

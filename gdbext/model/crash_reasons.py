@@ -11,13 +11,13 @@ CrashCode = Literal[
     "null", "small-number", "not-canonical", "fill-pattern", "code-in", "data-in", "not-readable", "not-mapped",
     "on-stack-of", "python-object", "freed-python-object", "cpp-object", "mapped-file", "inaccessible-memory",
     "freed-memory",
-    "read-from-freed", "link-of-malloc", "heap",
-    "mapping", "memory",
+    "read-from-freed", "link-of-malloc", "read-from-none", "heap", "mapping", "memory",
     "memory-holding",
     # how a value got into a register
     "in-caller", "uncertain-origin", "argument", "constant", "result", "computed", "loaded",
     # what a signal or an instruction did
-    "stopped-by-signal", "sender-unknown", "sent-by-own-thread", "sent-by-process", "accessed", "refused-instruction",
+    "stopped-by-signal", "sender-unknown", "sent-by-own-thread", "sent-by-itself", "sent-by-process",
+    "accessed", "refused-instruction",
     "null-pointer", "null-member", "null-element", "bad-register", "not-canonical-sum", "stack-used-up",
     "misaligned-for", "misaligned",
     "protection-key", "mapped-since", "forbidden", "forbidden-then", "allowed-only", "nothing-mapped",
@@ -31,10 +31,11 @@ CrashCode = Literal[
     "only-null-is-so-low", "just-below-stack", "faults-again", "handler-ended",
     "file-is-longer", "freed-large-block", "block-at-page",
     # what the program said when it aborted
-    "called-abort", "fatal-message", "stream-of-logger",
+    "called-abort", "rust-out-of-memory", "abort-after", "written-before", "fatal-message", "stream-of-logger",
     "c-library-ended", "heap-damaged", "cxx-assertion", "sanitizer-ended", "rust-panic", "terminate-called",
     "terminate-in-handler",
-    "terminate-by-program", "joinable-thread", "pure-virtual", "pure-virtual-of", "python-ended",
+    "terminate-by-program", "joinable-thread", "pure-virtual", "pure-virtual-of", "python-ended", "about-object",
+    "file-lock-owned",
     "panic-on-stack", "first-rust-panic", "panic-in-flight", "values-not-found", "message-nearest-on-stack",
     # rules of the C API
     "api-without-interpreter", "api-during-finalisation", "api-without-thread-state", "api-not-attached",

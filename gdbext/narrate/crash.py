@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gdbext.model import INFERRED, Crash, Finding, Frame, Operand, PyFrame, Suspect
+from gdbext.model import INFERRED, Crash, Fault, Finding, Frame, Operand, PyFrame, Suspect
 from gdbext.model.frames import library_of
 from gdbext.narrate.frames import frame_name, inlined_of_program, numbered
 from gdbext.narrate.names import Facts, thread_name
@@ -45,10 +45,15 @@ def title(facts: Facts, crash: Crash) -> Words:
     return (Marked("bad", (fault.signal,)), f"{code} in ", *thread_name(facts, crash.thread), handler)
 
 
+def fault_text(fault: Fault, limit: int = 1000) -> Foreign:
+    """The fault in a sentence on one line, though the program's message may have several."""
+    return Foreign(" ".join(explain(fault.text).split()).rstrip("."), limit)
+
+
 def what_happened(crash: Crash) -> Words:
     """The fault in a sentence, and how it is known."""
     fault = crash.fault
-    return (Marked("bad", (reason(fault.text),)), *known_by(fault.evidence, fault.why))
+    return (Marked("bad", (fault_text(fault),)), *known_by(fault.evidence, fault.why))
 
 
 def own_findings(crash: Crash) -> list[Finding]:
@@ -67,7 +72,7 @@ def rule_in_headline(crash: Crash) -> str:
 def circumstances(crash: Crash) -> Iterator[str]:
     """The sender of the signal, the place in the program, and any recursion; text from the target is not escaped."""
     fault, recursion, stack = crash.fault, crash.recursion, crash.stack.frames
-    if fault.sender is not None:
+    if fault.sender is not None and fault.text.code != "sent-by-itself":
         yield f"sent by process {fault.sender[0]} of user {fault.sender[1]}"
     yield from _places(crash)
     if crash.aftermath is not None:

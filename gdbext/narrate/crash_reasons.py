@@ -131,6 +131,7 @@ WORDINGS: Mapping[str, str | Callable[..., str]] = {
     "mapped-file": "in the mapping of {file}, at byte {offset:#x} of the file",
     "freed-memory": "memory that was freed",
     "read-from-freed": "{fault}; the pointer to it is from {address:#x}, memory that was freed",
+    "read-from-none": "{fault}; the pointer was read from offset {offset:#x} of None, which was used as another object",
     "link-of-malloc": "that memory begins with a link of malloc's list of free blocks",
     "inaccessible-memory": "memory that may not be accessed (a guard page, or reserved)",
     "heap": "heap",
@@ -148,6 +149,7 @@ WORDINGS: Mapping[str, str | Callable[..., str]] = {
     "stopped-by-signal": "{signal} stopped the program",
     "sender-unknown": "{signal} was sent; by which process is not recorded",
     "sent-by-own-thread": "{signal} was sent by another thread of the program: the code that ran is not at fault",
+    "sent-by-itself": "the program sent itself {signal}: this thread is in the call that sent it",
     "sent-by-process": "{signal} was sent by process {pid}: the code that ran is not at fault",
     "accessed": _accessed,
     "refused-instruction": "the processor refused the instruction `{instruction}` (general protection)",
@@ -202,8 +204,12 @@ WORDINGS: Mapping[str, str | Callable[..., str]] = {
     "only-null-is-so-low": "only a null pointer leads to such a low address",
     "just-below-stack": "the address is just below the stack that the thread uses",
     "faults-again": "a handler sent the signal again and returned; the instruction faults each time that it runs",
+    "rust-out-of-memory": lambda size: (
+        "Rust ended the program because memory could not be allocated" + (f": {size:,} bytes" if size else "")),
+    "abort-after": "the program called abort() after it wrote: {message}",
+    "written-before": "the code before the call wrote the message",
     "fatal-message": "the program logged a fatal message and called abort(): {message}",
-    "stream-of-logger": "the message is in the stream of the object whose destructor called abort()",
+    "stream-of-logger": "the message is stored in the object whose function called abort()",
     "called-abort": "the program called abort()",
     "handler-ended": lambda signal, of, function, text: (
         f"then its handler{f', {function},' if function else ''} ended the program with {signal}"
@@ -233,6 +239,10 @@ WORDINGS: Mapping[str, str | Callable[..., str]] = {
     "pure-virtual-of": "a pure virtual function of class {type} was called: its object {object:#x} is being "
                        "constructed or destroyed, so it has the virtual functions of {type} only",
     "python-ended": lambda message: f"Python ended the program: {message or 'a fatal error'}",
+    "about-object": lambda fault, object, type, certain: (
+        f"{fault} ({'' if certain else 'probably '}object {object:#x} of type {type})"),
+    "file-lock-owned": lambda fault, thread, function: (
+        f"{fault}; thread {thread} owns the lock of that file" + (f", and is in {function}" if function else "")),
     "panic-on-stack": "the panic's message and location were found on the stack",
     "values-not-found": "the message is the one in the code; the values in it were not found",
     "message-nearest-on-stack": "the messages are those nearest to the call of abort() on the stack",

@@ -78,6 +78,8 @@ _NOT_EXPLAINING = re.compile(r"^(?:libc|libpthread|ld-linux|ld-musl|libpython|py
 _RUNTIME = re.compile(r"^lib(?:gomp|iomp5?|omp)[-.\d]")
 #: Functions that the headers of the C++ library define.
 _CXX_LIBRARY = re.compile(r"^(?:std|__gnu_cxx)::|^__gthread_")
+#: Functions that other headers define: those of bindings to Python, and Python's own.
+_BINDINGS = re.compile(r"^(?:pybind11|nanobind)::|^_?Py[A-Z]?\w*_")
 
 
 def inlined_calls(frame: Frame) -> Sequence[InlinedCall]:
@@ -95,10 +97,11 @@ def inlined_calls(frame: Frame) -> Sequence[InlinedCall]:
 
 
 def inlined_of_program(frame: Frame) -> InlinedCall | None:
-    """The innermost inlined function of a frame that is not of the C++ library; None if there is none."""
+    """The innermost inlined function of a frame, except those of the C++ library and of bindings to Python."""
     if isinstance(frame, PyFrame):
         return None
-    return next((call for call in inlined_calls(frame) if not _CXX_LIBRARY.match(call.function)), None)
+    return next((call for call in inlined_calls(frame)
+                 if not _CXX_LIBRARY.match(call.function) and not _BINDINGS.match(call.function)), None)
 
 
 def native_caller(thread: Thread) -> NativeFrame | None:

@@ -87,12 +87,12 @@ def _and_behind(facts: Facts) -> str:
 
 
 def _crash_sentence(facts: Facts) -> Words:
-    from gdbext.narrate.crash import rule_in_headline  # most reports are about no crash
+    from gdbext.narrate.crash import fault_text, rule_in_headline  # most reports are about no crash
 
     crash = facts.report.crash
     assert crash is not None
     return (f"{crash.fault.signal} in ", *thread_name(facts, crash.thread), f"{rule_in_headline(crash)}: ",
-            reason(crash.fault.text, 300))
+            fault_text(crash.fault, 300))
 
 
 def _stopped_sentence(facts: Facts) -> Words:

@@ -44,9 +44,10 @@ _STATES = frozenset(("initialized", "core initialized", "preinitialized", "prein
 _FUNCTION = re.compile(r"_*[A-Za-z]\w{2,}", re.ASCII)
 _MIN_MESSAGE = 8
 #: A conversion of a ``printf`` format, and what its last letter makes.
-_CONVERSION = re.compile(r"%([-+ #0]*[\d*]*(?:\.[\d*]+)?(?:hh|h|ll|l|z|t|j)?[diouxXpsc%])")
+_CONVERSION = re.compile(r"%([-+ #0]*[\d*]*(?:\.[\d*]+)?(?:hh|h|ll|l|z|t|j)?[diouxXpscfeg%])")
+_FLOAT = rb"-?(?:[\d.]+(?:e[-+]\d+)?|nan|inf)"
 _CONVERTED = {"p": rb"(?:0x[0-9a-f]+|\(nil\))", "d": rb"-?\d+", "i": rb"-?\d+", "u": rb"\d+", "x": rb"[0-9a-f]+",
-              "X": rb"[0-9A-F]+", "o": rb"[0-7]+", "c": rb"[ -~]", "%": b"%"}
+              "X": rb"[0-9A-F]+", "o": rb"[0-7]+", "f": _FLOAT, "e": _FLOAT, "g": _FLOAT, "c": rb"[ -~]", "%": b"%"}
 #: A call's arguments are loaded at most this many bytes before it.
 _NEAR_CALL = 64
 #: The largest number of words between the call of ``abort()`` and the registers saved by a fatal error's functions.
@@ -168,6 +169,29 @@ def printed(data: bytes, form: str) -> str | None:
                        for index, piece in enumerate(pieces))
     found = re.search(pattern, data)
     return found[0].decode() if found is not None else None
+
+
+def filled(form: str, values: Iterable[int | None], text: Callable[[int | None], str | None]) -> str:
+    """A ``printf`` format with the values that are known instead of their conversions.
+
+    :param values: the integers and addresses behind the format, None for one that is not known.
+    :param text: reads the text at an address.
+    """
+    pieces, rest = _CONVERSION.split(form), iter(values)
+    if any("*" in each for each in pieces[1::2]):
+        return form  # a width is an argument, too
+    made = []
+    for index, piece in enumerate(pieces):
+        if index % 2 == 0:
+            made.append(piece)
+            continue
+        # values of floating point are passed in other registers
+        value = next(rest, None) if piece[-1] not in "feg%" else None
+        shown = text(value) if piece[-1] == "s" else None
+        if piece in ("d", "i", "u") and value is not None:
+            shown = str((value & 0xFFFF_FFFF ^ 0x8000_0000) - 0x8000_0000 if piece != "u" else value & 0xFFFF_FFFF)
+        made.append(f"%{piece}" if shown is None else shown.replace("%", "%%"))
+    return "".join(made)
 
 
 def without_conversions(form: str) -> str:

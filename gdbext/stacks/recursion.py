@@ -8,9 +8,11 @@ from typing import NamedTuple
 from gdbext.model import Frame, NativeFrame, Part
 
 #: How many calls one round may have, how far from the top the repetition may begin, and how long it must be.
-_MAX_ROUND, _MAX_START, _MIN_LENGTH = 64, 64, 100
+_MAX_ROUND, _MAX_START, MIN_LENGTH = 64, 64, 100
 #: The depth from which a stack is searched for a repetition.
 DEEP = 500
+#: How long it must be in a stack that is used up, which may be a small one.
+SMALL = 24
 #: Which part of a stack it must be at least; Python and native frames that could not be merged are half of it each.
 _LEAST_PART = 3
 
@@ -28,9 +30,9 @@ class Rounds(NamedTuple):
         return self.start + self.period * self.times
 
 
-def fold(parts: Sequence[Part]) -> tuple[tuple[Part, ...], Rounds | None]:
+def fold(parts: Sequence[Part], least: int = MIN_LENGTH) -> tuple[tuple[Part, ...], Rounds | None]:
     """Fold the repetition of a stack into one part; without one the parts are unchanged."""
-    rounds = find_rounds([tuple(map(place_of, part.frames)) for part in parts])
+    rounds = find_rounds([tuple(map(place_of, part.frames)) for part in parts], least)
     if rounds is None:
         return tuple(parts), None
     once = rounds.start + rounds.period
@@ -47,10 +49,11 @@ def place_of(frame: Frame) -> tuple[object, ...]:
     return (frame.qualified_name, frame.file, frame.line)
 
 
-def find_rounds(keys: Sequence[Hashable]) -> Rounds | None:
+def find_rounds(keys: Sequence[Hashable], least: int = MIN_LENGTH) -> Rounds | None:
     """The longest repetition that begins near the top of a stack; None if less than a third of the stack is one.
 
     :param keys: one for each frame, equal for frames of the same place in code; innermost first.
+    :param least: how many frames it must have.
     """
     best: Rounds | None = None
     stops = {period: _stops(keys, period) for period in range(1, min(_MAX_ROUND, len(keys) // 2) + 1)}
@@ -64,7 +67,7 @@ def find_rounds(keys: Sequence[Hashable]) -> Rounds | None:
                 best = found
         if best is not None and best.period * best.times * 2 > len(keys):
             break
-    if best is None or best.times < 3 or best.period * best.times < max(_MIN_LENGTH, len(keys) // _LEAST_PART):
+    if best is None or best.times < 3 or best.period * best.times < max(least, len(keys) // _LEAST_PART):
         return None
     return best
 

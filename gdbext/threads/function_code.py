@@ -41,7 +41,7 @@ def function_at(target: Target, code: Code, pc: int) -> FunctionCode | None:
         target.memory.read(pc, 1)
     except GdbextError:  # the debugger may disassemble unreadable memory as zeros
         return None
-    found = code.function_range(pc + 1)  # `function_range` is for callers, which it takes less one
+    found = code.function_range(pc)
     start = found[0] if found is not None and 0 <= pc - found[0] <= MAX_FUNCTION else pc
     end = min(found[1], start + 2 * MAX_FUNCTION) if found is not None and start != pc else pc + 1
     instructions = [code.cpu.parse(*each) for each in target.disassemble(start, end)]

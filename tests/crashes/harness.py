@@ -2,8 +2,8 @@
 
 A program is a Python script, or a C, C++ or Rust source, in `programs/crashes` or `programs/twins`. A twin crashes for
 another reason than the program that it resembles: the rule that explains the one must not be applied to the other. A
-script with a C or C++ source of the same name gets the path of that library, which is built for its interpreter, as
-its argument. The text at the top of a program says what it does, and ends with its truth, a JSON object:
+script with a C, C++, Cython or Rust source of the same name gets the path of that library, which is built for its
+interpreter, as its argument. The text at the top of a program says what it does, and ends with its truth, in JSON:
 
     Truth: {"says": ["SIGSEGV", "sample_stack.*SIGPROF"], "never": "called by render"}
 
@@ -13,6 +13,7 @@ never    a regular expression of what would be a false statement, anywhere in th
 python   the interpreters of a script, if not Debian's
 flags    further flags of the compiler, such as `-O2`
 run      words to run it with, such as `["--variant", "2"]`
+packages  the Python packages that it needs, by import name: it is run with Python 3.11 of scripts/rates
 env      environment variables
 needs    files or programs without which it cannot run here
 cut      how many bytes of the core are kept, for a core that was truncated
@@ -30,6 +31,7 @@ import re
 import resource
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,7 +39,7 @@ from typing import Any
 
 import pytest
 
-from tests.support import cores, gdb_session, interpreters, launcher, samples
+from tests.support import combinations, cores, gdb_session, interpreters, launcher, samples
 from tests.support.patience import patience
 
 HERE = Path(__file__).resolve().parent
@@ -53,8 +55,10 @@ OUTCOMES = {"crash": (RIGHT, VAGUE, UNKNOWN, UNTRUE), "twin": (RIGHT, VAGUE, UNK
 #: How a report is made: without GDB, and by GDB.
 TARGETS = ("core", "gdb")
 
-_KEYS = {"says", "never", "python", "flags", "run", "env", "needs", "cut"}
+_KEYS = {"says", "never", "python", "flags", "run", "env", "needs", "cut", "packages"}
 _FOLDERS = {"crashes": "crash", "twins": "twin"}
+#: Packages of hundreds of megabytes: only in a long run.
+_HEAVY = {"jax", "torch"}
 _COMPILED = {".c": ("-std=gnu11",), ".cpp": ("-std=gnu++20",), ".rs": ()}
 _FLAGS = ("-g", "-Wall", "-pthread")
 
@@ -135,20 +139,51 @@ def command(program: Program, python: str) -> list[str]:
     flags = (*_FLAGS, *program.truth.get("flags", ()))
     if program.path.suffix != ".py":
         return [str(_compiled(program.name, program.path, flags))]
-    path, _ = interpreters.use(python)
+    path = _python(program, python)
     argv = [str(path), str(program.path)]
     for suffix in _COMPILED:
         source = program.path.with_suffix(suffix)
         if source.exists():
-            flags = (*flags, "-shared", "-fPIC", *samples.extension_flags(path))
+            if suffix != ".rs":
+                flags = (*flags, "-shared", "-fPIC", *samples.extension_flags(path), *_headers(path, program))
             argv.append(str(_compiled(f"{program.name}.so", source, flags)))
+    source = program.path.with_suffix(".pyx")
+    if source.exists():
+        with tempfile.TemporaryDirectory(prefix="gdbext-cython-") as folder:
+            made = Path(folder) / f"{program.name}.c"
+            samples.HERE.run([path, "-m", "cython", str(source), "-o", str(made)])
+            flags = (*flags, "-shared", "-fPIC", "-O1", "-Wno-unused-function", *samples.extension_flags(path))
+            argv.append(str(_compiled(f"{program.name}.so", made, flags)))
     return argv
+
+
+def _python(program: Program, python: str) -> Path:
+    """The interpreter of a script."""
+    packages = program.truth.get("packages", ())
+    if not packages:
+        return interpreters.use(python)[0]
+    if _HEAVY.intersection(packages) and not combinations.LONG:
+        pytest.skip("a large package, which only a long run has")
+    path = samples.cache_directory().parent / "rates" / "3.11" / "bin" / "python"
+    asked = f"import importlib.util as u; print(all(map(u.find_spec, {list(packages)!r})))"
+    if not path.exists() or samples.HERE.run([path, "-c", asked]).strip() != "True":
+        interpreters.do_without("rates-packages", f"scripts/rates has not installed {', '.join(packages)}")
+    return path
+
+
+def _headers(python: Path, program: Program) -> Iterator[str]:
+    """The options for the headers of a script's packages."""
+    for name in {"pybind11", "nanobind"}.intersection(program.truth.get("packages", ())):
+        inside = Path(samples.HERE.run([python, "-c", f"import {name}; print({name}.__path__[0])"]).strip())
+        for part in ("include", "src", "ext/robin_map/include"):
+            yield from ("-isystem", str(inside / part))
 
 
 def _compiled(name: str, source: Path, flags: tuple[str, ...]) -> Path:
     where = os.path.relpath(source, samples.SOURCES)
     if source.suffix == ".rs":
-        return samples.compiled(name, where, ("--edition=2021", "-g", *flags[len(_FLAGS):]), strip=False)
+        kind = ("--crate-type=cdylib",) if name.endswith(".so") else ()
+        return samples.compiled(name, where, ("--edition=2021", "-g", *kind, *flags[len(_FLAGS):]), strip=False)
     options = ("-lstdc++",) if source.suffix == ".cpp" else ()
     return samples.compiled(name, where, (*_COMPILED[source.suffix], *flags), options, strip=False)
 

@@ -78,3 +78,16 @@ def test_stream_of_a_function_that_is_no_destructor_is_not_the_reason() -> None:
     logger = Logger("Table::render_rows(int)")
     logger.target.ram.write(logger.stack + 0x200 + IN_FRAME + 8, stream_buffer(HEAP + 0x100, len(MESSAGE)))
     assert logger.find() is None
+
+
+FATAL = "F1128 20:58:20.511127   28141 shape.h:843] Check failed: buffer != nullptr"
+
+
+@pytest.mark.parametrize("text, found", [(FATAL, Logged(FATAL, 2)), (f"E{FATAL[1:]}", None), (MESSAGE, None)])
+def test_function_of_a_logger_whose_destructor_is_inlined_has_a_fatal_line(text: str, found: Logged | None) -> None:
+    logger = Logger("absl::log_internal::LogMessage::Flush()")
+    logger.target.name(CALLER + 8 - 1, "xla::Shape::dimensions()")
+    logger.target.ram.u64(logger.stack + 0x200 + IN_FRAME, HEAP + 0x80)
+    logger.target.ram.write(HEAP + 0x100, text.encode())
+    logger.target.ram.u64(HEAP + 0x90, HEAP + 0x100, len(text))
+    assert logger.find() == found

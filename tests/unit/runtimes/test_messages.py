@@ -16,6 +16,7 @@ from gdbext.runtimes.messages import (
     abort_message,
     fatal_error_texts,
     fatal_errors,
+    filled,
     printed,
     pybind11_error,
     rust_panic,
@@ -443,3 +444,10 @@ def test_printed_text_of_a_format(form: str, data: bytes, text: str | None) -> N
 
 def test_format_whose_values_are_not_known() -> None:
     assert without_conversions("%s has %-3ld rows, 100%%") == "... has ... rows, 100%"
+
+
+def test_values_that_are_known_replace_the_conversions_of_a_format() -> None:
+    texts = {0x10: "a 5 % share"}
+    assert filled("%s: %d of %5.1f%% in %u", [0x10, 0xFFFF_FFFF, 3], texts.get) == "a 5 %% share: -1 of %5.1f%% in 3"
+    assert filled("%s at %p", [None, 0x20], texts.get) == "%s at %p"
+    assert filled("%*d", [3, 4], texts.get) == "%*d"

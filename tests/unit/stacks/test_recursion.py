@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from gdbext.model import NativeFrame, Part, PyFrame
-from gdbext.stacks.recursion import Rounds, find_rounds, fold
+from gdbext.stacks.recursion import SMALL, Rounds, find_rounds, fold
 
 
 def stack(text: str, rounds: str, times: int, outside: str) -> list[str]:
@@ -98,3 +98,9 @@ def test_a_folded_stack_has_all_frames() -> None:
     assert [part.text for part in parts] == [None, None, "the same 2 entries 299 times more", None, None]
     assert sum(len(part.frames) for part in parts) == 602
     assert fold(outer) == (tuple(outer), None)
+
+
+def test_stack_that_is_used_up_may_be_short() -> None:
+    keys = [*"c", *"ab" * 15, *"xyz"]
+    assert find_rounds(keys) is None
+    assert find_rounds(keys, SMALL) == Rounds(1, 2, 15)
