@@ -373,6 +373,11 @@ def test_signals_that_were_sent(scene: Scene, number: int) -> None:
     assert f"{fault.signal} was sent by process 4242: the code that ran is not at fault" == explain(fault.text)
 
 
+def test_signal_that_a_thread_sent_to_its_own_process(scene: Scene) -> None:
+    seen = scene.read(SignalInfo(SIGSEGV, 0, None, scene.target.pid, 1000))
+    assert explain(seen.fault.text) == "the program sent itself SIGSEGV: this thread is in the call that sent it"
+
+
 def test_signal_without_a_recorded_sender(scene: Scene) -> None:
     fault = scene.read(SignalInfo(SIGSEGV, SI_TKILL, None)).fault
     assert (fault.kind, explain(fault.text), fault.sender) == (

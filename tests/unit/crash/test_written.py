@@ -11,7 +11,7 @@ from gdbext.threads.threads import read_threads
 from tests.support.crash_scene import CALLER, FUNCTION, OUTERMOST, STEP, Scene
 from tests.support.fake_target import APP_DATA, LIBC_TEXT
 
-WRITES, ABORT = LIBC_TEXT + 0x300, LIBC_TEXT + 0x500
+WRITES, ABORT = FUNCTION + 0x400, LIBC_TEXT + 0x500
 FORM, NAME = APP_DATA + 0x100, APP_DATA + 0x200
 
 

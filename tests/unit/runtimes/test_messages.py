@@ -447,7 +447,9 @@ def test_format_whose_values_are_not_known() -> None:
 
 
 def test_values_that_are_known_replace_the_conversions_of_a_format() -> None:
-    texts = {0x10: "a 5 % share"}
-    assert filled("%s: %d of %5.1f%% in %u", [0x10, 0xFFFF_FFFF, 3], texts.get) == "a 5 %% share: -1 of %5.1f%% in 3"
-    assert filled("%s at %p", [None, 0x20], texts.get) == "%s at %p"
-    assert filled("%*d", [3, 4], texts.get) == "%*d"
+    def text(address: int | None) -> str | None:
+        return "a 5 % share" if address == 0x10 else None
+
+    assert filled("%s: %d of %5.1f%% in %u", [0x10, 0xFFFF_FFFF, 3], text) == "a 5 %% share: -1 of %5.1f%% in 3"
+    assert filled("%s at %p", [None, 0x20], text) == "%s at %p"
+    assert filled("%*d", [3, 4], text) == "%*d"
