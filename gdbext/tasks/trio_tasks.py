@@ -25,7 +25,7 @@ _FUNCTIONS = {"sleep_until": "trio.sleep", "wait_readable": "trio.lowlevel.wait_
               "wait_writable": "trio.lowlevel.wait_writable", "to_thread_run_sync": "trio.to_thread.run_sync",
               "wait_child_exiting": "trio.Process.wait"}
 _READS = frozenset(("trio.lowlevel.wait_readable", "trio.lowlevel.wait_writable"))
-#: Libraries whose frames are no part of the program's.
+#: Libraries whose frames are not the program's own.
 _LIBRARIES = frozenset((TRIO, "anyio"))
 #: The task by which other threads and handlers of signals wake a loop.
 _WAKE_UP = ("task", "_entry_queue.py")
