@@ -18,7 +18,7 @@ ReasonCode = str
 #: A peer that has been sent data, and has sent none since.
 UNANSWERED = "unanswered"
 #: A descriptor from which a server takes requests.
-REQUESTS: ReasonCode = "takes-requests"
+REQUESTS = "takes-requests"
 
 
 @record

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from gdbext.inferior.proc.descriptors import FUSE, Descriptor, is_path
 from gdbext.inferior.proc.process import Proc
 from gdbext.inferior.protocol import Target
-from gdbext.model.reasons import REQUESTS, UNANSWERED, Reason, because, ends_here, joined
+from gdbext.model.reasons import UNANSWERED, Reason, because, ends_here, joined
 from gdbext.remembered import remembered
 
 #: Most time to search for other ends, in seconds: the process is paused meanwhile.
@@ -102,7 +102,7 @@ class Descriptors:
             return (self._describe_ends(proc, proc.descriptors.having(f"socket:[{inode}]")[:_MAX_ENDS])
                     if inode is not None else None)
         if link == FUSE:
-            return because(REQUESTS)
+            return because("takes-requests")
         terminal = proc.descriptors.other_end_of_terminal(fd)
         if terminal is not None:
             return self._describe_ends(proc, terminal[:_MAX_ENDS]) if terminal else None
