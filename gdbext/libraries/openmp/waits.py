@@ -102,7 +102,7 @@ class OpenMP(LibraryWaits):
 
     def find_lock(self, seen: SeenThread, futex: FutexWait) -> SeenLock | None:
         """What a thread waits for that sleeps on a futex word of libgomp; None for any other wait."""
-        library = self._library(seen.pc)
+        library = self._library(self._pc(seen))
         if library is None or futex.command != FUTEX_WAIT:
             return None
         key = (futex.address, futex.expected)
@@ -154,6 +154,16 @@ class OpenMP(LibraryWaits):
             self._libraries[module.path] = self._read(module) if is_libgomp(module) else None
         return self._libraries[module.path]
 
+    def _pc(self, seen: SeenThread) -> int:
+        """The program counter of the innermost frame outside of the C library's function for system calls.
+
+        libgomp makes system calls by itself on x86-64, and by that function on arm64 (GCC 12
+        libgomp/config/linux/futex.h).
+        """
+        if self._code.symbol(seen.pc).function != "syscall":
+            return seen.pc
+        return next((pc for pc, _ in seen.native(self._code)[1:2]), seen.pc)
+
     def _read(self, module: Module) -> _Library | None:
         try:
             return _read_library(self._code.cpu, self._memory, module, self._threads, self._layouts)
@@ -181,7 +191,7 @@ class OpenMP(LibraryWaits):
         return {seen.number for seen in self._readable}
 
     def _inside(self, library: _Library, seen: SeenThread) -> bool:
-        return self._code.module(seen.pc) is library.module
+        return self._code.module(self._pc(seen)) is library.module
 
     def _users(self, library: _Library, among: Collection[int]) -> set[int]:
         """The threads that have a frame of a libgomp on their stacks: its pool, and its callers."""
@@ -191,6 +201,8 @@ class OpenMP(LibraryWaits):
     def _is_pooled(self, library: _Library, seen: SeenThread) -> bool:
         """Whether a thread inside libgomp was started by it and runs nothing else."""
         native = seen.native(self._code)
+        # without the C library's function for system calls
+        native = native[next((i for i, (pc, _) in enumerate(native) if pc == self._pc(seen)), 0):]
         depth = next((i for i, (pc, _) in enumerate(native) if self._code.module(pc) is not library.module), None)
         return depth is not None and all(self._sites.in_runtime(pc) for pc, _ in native[depth:])
 
