@@ -80,7 +80,7 @@ def take_snapshot(target: TargetWithTypes, object_names: bool = True, budget: Bu
     for where, what, why in target.problems():
         findings.problem(where, what, because("text", text=why))
     code = read_code(target, findings)
-    library = find_c_library(memory, code.modules, target.architecture)
+    library = find_c_library(memory, code.modules, target.architecture, lambda at: target.symbol(at).function)
     if library.layouts is None:
         unknown = because("libraries-unlisted") if code.unlisted is not None else library.why
         findings.problem("C library", "not applicable", because("locks-not-decoded", why=unknown))

@@ -76,7 +76,7 @@ class State:
         self.rules: dict[int, tuple[str, int]] = {}
         self.initial: dict[int, tuple[str, int]] = {}
         self.is_signed = False
-        self.stack: list[tuple[int | None, int, int | None, dict[int, tuple[str, int]]]] = []
+        self.stack: list[tuple[int | None, int, int | None, bool, dict[int, tuple[str, int]]]] = []
 
     def restore(self, register: int) -> None:
         """Give a register the rule that the CIE gives it."""
@@ -141,13 +141,13 @@ def _apply(effect: str, operands: Sequence[int], state: State, address: int) -> 
     elif effect == "restore":
         state.restore(operands[0])
     elif effect == "remember":
-        state.stack.append((state.cfa_register, state.cfa_offset, state.cfa_at, dict(state.rules)))
+        state.stack.append((state.cfa_register, state.cfa_offset, state.cfa_at, state.is_signed, dict(state.rules)))
         if len(state.stack) > 64:
             raise CorruptStructure(address, "too many unwind states are remembered")
     elif effect == "restore state":
         if not state.stack:
             raise CorruptStructure(address, "an unwind state is restored that was not remembered")
-        state.cfa_register, state.cfa_offset, state.cfa_at, state.rules = state.stack.pop()
+        state.cfa_register, state.cfa_offset, state.cfa_at, state.is_signed, state.rules = state.stack.pop()
     elif effect == "cfa":
         state.cfa_register, state.cfa_offset = operands
         state.cfa_at = None

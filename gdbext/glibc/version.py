@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from gdbext import arch
@@ -26,6 +26,10 @@ LIBC = re.compile(r"^libc(\.so\.6|-2\.\d+\.so)$")
 _PTHREAD = re.compile(r"^libpthread(\.so\.0|-2\.\d+\.so)$")
 _MUSL = re.compile(r"^(ld-musl-.*\.so\.1|libc\.musl-.*\.so\.1)$")
 _BANNER = re.compile(rb"GNU C Library [^\0]{0,200}?release version (\d+\.\d+)")
+#: The string ``nptl_version``, which libthread_db asks for; static linking keeps it and drops the banner.
+_NPTL_VERSION, _NPTL_SYMBOL = re.compile(rb"(?<=\0)2\.[1-9]\d(?=\0)"), "__nptl_version"
+#: A string of every program that is linked with glibc 2.26 or later.
+_TUNABLES = b"GLIBC_TUNABLES"
 _RODATA_LIMIT = 8 << 20
 
 
@@ -39,20 +43,25 @@ class CLibrary:
     modules: tuple[Module, ...] = ()
 
 
-def find_c_library(memory: Memory, modules: Sequence[Module], machine: str) -> CLibrary:
+def find_c_library(memory: Memory, modules: Sequence[Module], machine: str,
+                   symbol: Callable[[int], str | None] = lambda address: None) -> CLibrary:
     """Identify the C library and choose its layouts.
 
-    Source: glibc 2.36 csu/version.c (`gnu_get_libc_version`, the banner), nptl_db/structs.def.
+    Source: glibc 2.36 csu/version.c (`gnu_get_libc_version`, the banner), nptl/libpthread-compat.c and
+    nptl/nptl-stack.c (`nptl_version`), nptl_db/structs.def.
+
+    :param symbol: returns the name of the symbol at an address, None if there is none.
     """
     libc = next((module for module in modules if LIBC.match(module.name)), None)
     if libc is None:
         if any(_MUSL.match(module.name) for module in modules):
             return CLibrary("musl", None, because("musl-not-decoded"))
-        # a statically linked program contains glibc's banner
+        # a statically linked program may contain glibc's banner
         libc = next((module for module in modules if module.is_main), None)
     if libc is None:
         return CLibrary(None, None, because("libc-not-loaded"))
-    version = _version_by_function(memory, libc, machine) or _version_by_banner(memory, libc)
+    version = (_version_by_function(memory, libc, machine) or _version_by_banner(memory, libc)
+               or _version_for_debuggers(memory, libc, symbol))
     if version is None:
         return CLibrary(None, None, because("libc-version-unknown"))
     parts = (libc, *[module for module in modules if _PTHREAD.match(module.name)])
@@ -81,6 +90,19 @@ def _version_by_banner(memory: Memory, libc: Module) -> str | None:
         return None
     found = _BANNER.search(memory.read(section.start, min(section.end - section.start, _RODATA_LIMIT)))
     return found.group(1).decode() if found else None
+
+
+@if_unreadable(None)
+def _version_for_debuggers(memory: Memory, program: Module, symbol: Callable[[int], str | None]) -> str | None:
+    """The version of glibc that is linked into a program, which may also contain version numbers of its own."""
+    section = program.section(".rodata")
+    if section is None:
+        return None
+    data = memory.read(section.start, min(section.end - section.start, _RODATA_LIMIT))
+    found = [*_NPTL_VERSION.finditer(data)]
+    named = {match.group() for match in found if symbol(section.start + match.start()) == _NPTL_SYMBOL}
+    versions = named or ({match.group() for match in found} if _TUNABLES in data else set())
+    return versions.pop().decode() if len(versions) == 1 else None
 
 
 def _find_in(memory: Memory, modules: Sequence[Module], name: str) -> DynamicSymbol | None:

@@ -16,7 +16,8 @@ import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 
-from gdbext.arch.aarch64.registers import CALL, CALL_ARGUMENTS, CALL_RESULT
+from gdbext.arch.aarch64.registers import CALL, CALL_ARGUMENTS, CALL_RESULT, CALLEE_SAVED
+from gdbext.arch.aarch64.words import copy, words_of
 from gdbext.arch.protocol import Instruction, Syscall
 from gdbext.errors import GdbextError
 from gdbext.inferior.proc.threads import SystemCall
@@ -25,6 +26,9 @@ from gdbext.inferior.protocol import Memory
 #: svc #0
 SVC = b"\x01\0\0\xd4"
 _INTERRUPTED = -4  # -EINTR
+_EINTR, _LOST = (1 << 64) + _INTERRUPTED, (1 << 64) - 1
+#: How many instructions before a call are searched.
+_BEFORE = 12
 _SIZE = 4
 
 
@@ -44,14 +48,41 @@ def at_stop(memory: Memory, registers: Mapping[str, int]) -> Mapping[str, int]:
     if _is_svc(memory, pc):
         return {**registers, CALL: number}
     if _is_svc(memory, pc - _SIZE):
+        first = _first_argument(memory, pc - _SIZE, registers) if registers.get("x0") == _EINTR else None
+        if first is not None:
+            return {**registers, "x0": first, CALL: number}
         return {**registers, CALL: number, CALL_RESULT: registers.get("x0", 0)}
     return registers
+
+
+def _first_argument(memory: Memory, at: int, registers: Mapping[str, int]) -> int | None:
+    """The first argument of a call that a signal ended, which its result has replaced; None if it is not known.
+
+    Functions that make the call in a loop keep the argument in a register that calls preserve, and copy it before.
+
+    :param at: address of the `svc` instruction.
+    """
+    try:
+        words = [*words_of(memory.read(at - _BEFORE * _SIZE, _BEFORE * _SIZE))]
+    except GdbextError:
+        return None
+    written = set()
+    for word in reversed(words):
+        copied = copy(word)
+        if copied is not None and copied[0] == 0:
+            source = f"x{copied[1]}"
+            return registers.get(source) if source in CALLEE_SAVED and copied[1] not in written else None
+        # an instruction that may jump, or writes x0 in another way; others have the register that they write there
+        if word >> 26 & 7 == 5 or word & 31 == 0:
+            return None
+        written.add(word & 31)
+    return None
 
 
 def system_call(registers: Mapping[str, int]) -> Syscall | None:
     """The system call that a thread is in, from the registers of its newest frame; None if it is in none.
 
-    The first argument of one that a signal ended is lost: it is 0 here.
+    The first argument of one that has returned is lost: it is -1 here, which is no descriptor and no address.
     """
     number = registers.get(CALL)
     if number is None:
@@ -59,7 +90,7 @@ def system_call(registers: Mapping[str, int]) -> Syscall | None:
     name = system_call_names().get(number)
     result = registers.get(CALL_RESULT)
     signed = result - (1 << 64) if result is not None and result >> 63 else result
-    first = registers.get("x0", 0) if result is None else 0
+    first = registers.get("x0", 0) if result is None else _LOST
     arguments = (first, *(registers.get(register, 0) for register in CALL_ARGUMENTS[1:]))
     blocked = signed is None or signed == _INTERRUPTED
     return Syscall(number, name if name != "restart_syscall" else None, arguments, blocked,
@@ -97,4 +128,4 @@ def interrupted_call(memory: Memory, registers: Mapping[str, int], native: Seque
     :param registers: that the handler will return to; the number of the call is still there.
     """
     found = at_stop(memory, registers)
-    return {name: found[name] for name in (CALL, CALL_RESULT) if name in found}
+    return {name: found[name] for name in (CALL, CALL_RESULT, "x0") if name in found and CALL in found}

@@ -41,6 +41,19 @@ def test_version_by_banner_of_a_static_program() -> None:
     assert found.name == "glibc 2.41"
 
 
+@pytest.mark.parametrize(("text", "name", "expected"), [
+    (b"a\0" + b"2.36\0" + b"GLIBC_TUNABLES\0", None, "glibc 2.36"),
+    (b"a\0" + b"2.36\0" + b"version 2.31\0" + b"2.3\0", None, None),  # no other trace of glibc
+    (b"a\0" + b"2.36\0" + b"2.31\0" + b"GLIBC_TUNABLES\0", None, None),  # one of them is the program's own
+    (b"a\0" + b"2.36\0" + b"2.31\0" + b"GLIBC_TUNABLES\0", "__nptl_version", "glibc 2.31"),
+    (b"a\0" + b"2.36\0" + b"2.31\0" + b"GLIBC_TUNABLES\0", "my_version", None),
+])
+def test_version_of_a_static_program_without_banner(text: bytes, name: str | None, expected: str | None) -> None:
+    memory, program = banner(text, "server", True)
+    found = find_c_library(memory, [program], "x86_64", lambda address: name if address == BASE + 7 else None)
+    assert found.name == expected
+
+
 @pytest.mark.parametrize("version", ["2.17", "2.18", "2.20", "2.22", "2.24", "2.26", "2.28", "2.33", "2.36", "2.40",
                                      "2.42", "2.99"])
 def test_nearest_older_table(version: str) -> None:

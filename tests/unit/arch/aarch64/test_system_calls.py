@@ -20,7 +20,7 @@ CODE = 0xFFFF_8000_1000
 #: mov x8, #98; svc #0; cmn w0, #0x1000
 MEMORY = FakeMemory({CODE: struct.pack("<3I", 0xD2800C48, 0xD4000001, 0x3140041F)})
 SVC = CODE + 4
-FUTEX, PPOLL = 98, 73
+FUTEX, PPOLL, LOST = 98, 73, (1 << 64) - 1
 REGISTERS = {"x0": 0xAAAA_0000_0088, "x1": 0x80, "x2": 2, "x3": 0, "x4": 0, "x5": 7, "x8": FUTEX,
              "sp": 0xFFFF_0000_0000}
 
@@ -35,7 +35,23 @@ def test_thread_that_waits_is_before_the_instruction_with_its_arguments() -> Non
 def test_call_that_a_signal_ended_has_lost_its_first_argument() -> None:
     call = system_call(at_stop(MEMORY, {**REGISTERS, "pc": SVC + 4, "x0": (1 << 64) - 4, "x8": PPOLL}))
     assert call is not None
-    assert (call.name, call.blocked, call.arguments) == ("ppoll", True, (0, 0x80, 2, 0, 0, 7))
+    assert (call.name, call.blocked, call.arguments) == ("ppoll", True, (LOST, 0x80, 2, 0, 0, 7))
+
+
+@pytest.mark.parametrize(("words", "expected"), [
+    # glibc 2.36 __lll_lock_wait: mov x0, x19; mov x1, #0x80; mov x2, #2; mov x3, #0; mov x8, #98; svc #0
+    ((0xAA1303E0, 0xD2801001, 0xD2800042, 0xD2800003, 0xD2800C48), 0x77),
+    ((0xAA1303E0, 0xD2801001, 0xAA0103F3, 0xD2800003, 0xD2800C48), LOST),  # mov x19, x1
+    ((0xAA0203E0, 0xD2801001, 0xD2800042, 0xD2800003, 0xD2800C48), LOST),  # mov x0, x2
+    ((0xAA1303E0, 0xD2801001, 0x54000041, 0xD2800003, 0xD2800C48), LOST),  # b.ne
+    ((0xAA1303E0, 0xD2801001, 0xF9400260, 0xD2800003, 0xD2800C48), LOST),  # ldr x0, [x19]
+])
+def test_first_argument_of_a_call_that_a_signal_ended_is_known_by_its_copy(words: tuple[int, ...],
+                                                                           expected: int) -> None:
+    memory = FakeMemory({CODE: struct.pack("<13I", *[0xD503201F] * 7, *words, 0xD4000001)})
+    call = system_call(at_stop(memory, {**REGISTERS, "pc": CODE + 13 * 4, "x0": (1 << 64) - 4, "x19": 0x77}))
+    assert call is not None
+    assert (call.blocked, call.arguments[0]) == (True, expected)
 
 
 @pytest.mark.parametrize(("value", "result"), [(0, 0), (3, 3), ((1 << 64) - 11, -11)])

@@ -75,6 +75,14 @@ def test_authentication_code_of_a_return_address_is_removed() -> None:
     assert found == [(function(0), STACK), (function(1), STACK + 0x20)]
 
 
+def test_authentication_code_is_known_after_an_early_return() -> None:
+    # remember_state; autiasp: negate_ra_state, def_cfa_offset 0; after the return: restore_state
+    frames = Frames(SIGNED + b"\x41\x0a\x2d\x0e\x00\xdd\xde\x41\x0b", OUTERMOST)
+    frames.push(STACK, 0, function(1) | 0x2A << 48)
+    found = frames.unwinder.unwind({"pc": function(0), "sp": STACK, "x29": STACK}, 10)
+    assert found == [(function(0), STACK), (function(1), STACK + 0x20)]
+
+
 def test_upper_bits_of_a_return_address_that_is_not_signed_stay() -> None:
     frames = Frames(RECORDED, OUTERMOST)
     frames.push(STACK, 0, function(1) | 0x2A << 48)
