@@ -78,7 +78,7 @@ def _accessed(access: str | None, size: int | None, address: int | None, is_read
     if address is not None:
         words.append(f"at {address:#x}")
     if not is_readable:
-        words.append("(the instruction cannot be read)")
+        words.append("(the instruction is not known)")
     return " ".join(words) + (f": {problem}" if problem is not None else "")
 
 

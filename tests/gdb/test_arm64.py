@@ -40,7 +40,7 @@ def test_python_locks_are_held_by_their_with_blocks() -> None:
     runtime, = document["runtimes"]
     assert runtime["version"] == "3.11.2"
     cycle, = document["deadlocks"]
-    names = {row["number"]: row["name"] for row in document["threads"]}
+    names = {row["number"]: row["python_name"] for row in document["threads"]}
     assert {(names[edge["waiter"]], names[edge["holder"]]) for edge in cycle["edges"]} == {
         ("ship", "refill"), ("refill", "ship")}
     assert cycle["evidence"] == "derived"

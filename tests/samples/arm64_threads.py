@@ -1,7 +1,8 @@
-"""Threads that wait for each other's locks (abba), or for work (healthy), in the emulated machine."""
+"""Threads that wait for each other's locks (abba), or for work and for a client (healthy), in the emulated machine."""
 
 import os
 import queue
+import socket
 import sys
 import threading
 
@@ -34,5 +35,10 @@ threads = [threading.Thread(target=function, name=function.__name__) for functio
 for thread in threads:
     thread.start()
 os.write(1, b"started\n")
+if sys.argv[1] == "healthy":
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind("/tmp/arm64_threads")
+        server.listen()
+        server.accept()
 for thread in threads:
     thread.join()

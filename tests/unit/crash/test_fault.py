@@ -295,7 +295,7 @@ def test_unreadable_code_is_explained_by_the_address(scene: Scene) -> None:
     def fault(address: int, code: int = MAPERR, access: str | None = None, rsp: int = scene.stack + 0x100) -> Fault:
         found = scene.read(SignalInfo(SIGSEGV, code, address), access, rip=0x7D80_0000_0100, rsp=rsp).fault
         assert (found.instruction, found.operands, found.access) == (None, (), access)
-        assert "the instruction cannot be read" in explain(found.text)
+        assert "the instruction is not known" in explain(found.text)
         return found
 
     null = fault(0, access="write")

@@ -82,7 +82,7 @@ def test_every_filler_has_words(filler: str) -> None:
     ("read", None, 0x18, 1, "read memory at 0x18: it is bad"),
     (None, None, 0x18, 1, "accessed memory at 0x18: it is bad"),
     ("execute", None, 0x18, 1, "ran code at 0x18: it is bad"),
-    (None, None, None, 0, "accessed memory (the instruction cannot be read): it is bad"),
+    (None, None, None, 0, "accessed memory (the instruction is not known): it is bad"),
 ])
 def test_sentence_of_a_memory_access(access: str | None, size: int | None, address: int | None, is_readable: int,
                                      expected: str) -> None:
