@@ -14,7 +14,7 @@ from dataclasses import replace
 from gdbext import arch
 from gdbext.elf.dynamic import DynamicSymbol, find_dynamic_symbol
 from gdbext.errors import GdbextError, UnknownLayout, if_unreadable
-from gdbext.inferior.cache import read_cstring
+from gdbext.inferior.cache import read_cstring, read_u32
 from gdbext.inferior.protocol import Memory, Module
 from gdbext.layout.select import glibc_layouts, glibc_structs
 from gdbext.layout.table import Field, Layouts
@@ -123,7 +123,18 @@ def _with_thread_db(memory: Memory, modules: Sequence[Module], layouts: Layouts)
         for member in ("joinid", "joinstate"):
             if member in known:
                 changes[member] = replace(known[member], offset=known.offset(member) + distance)
-    return layouts.replaced("table", {"struct pthread": changes}, {}) if changes else layouts
+    size = _size_of_descriptor(memory, modules) or known.size
+    if not changes and size == known.size:
+        return layouts
+    return layouts.replaced("table", {"struct pthread": changes}, {"struct pthread": size})
+
+
+@if_unreadable(None)
+def _size_of_descriptor(memory: Memory, modules: Sequence[Module]) -> int | None:
+    """The size of ``struct pthread``, which differs between releases; on arm64 it leads from a thread pointer to it."""
+    symbol = _find_in(memory, modules, "_thread_db_sizeof_pthread")
+    size = read_u32(memory, symbol.address) if symbol is not None else 0
+    return size if 0 < size < 1 << 16 else None
 
 
 @if_unreadable(0)

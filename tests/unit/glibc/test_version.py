@@ -144,6 +144,12 @@ def test_offset_of_the_tid_by_thread_db_description() -> None:
     assert with_thread_db(struct.pack("<3I", 32, 1, 720)).offset("tid") == 720
 
 
+@pytest.mark.parametrize(("data", "size"), [(struct.pack("<I", 2400), 2400), (struct.pack("<I", 0), 2368),
+                                            (struct.pack("<I", 1 << 20), 2368), (b"\x20\0", 2368)])
+def test_size_of_the_descriptor_by_thread_db(data: bytes, size: int) -> None:
+    assert with_symbols("2.36", {"_thread_db_sizeof_pthread": (0x2000, data)})["struct pthread"].size == size
+
+
 @pytest.mark.parametrize("descriptor", [struct.pack("<3I", 64, 1, 728), struct.pack("<3I", 32, 1, 1 << 20), b"\x20\0"],
                          ids=["other size", "too far", "torn"])
 def test_offset_of_the_tid_when_impossible_is_ignored(descriptor: bytes) -> None:
