@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from gdbext import arch
+from gdbext.arch import x86_64
+from gdbext.arch.aarch64.system_calls import at_stop
 from gdbext.errors import GdbextError, ThreadUnavailable
 from gdbext.inferior.address_space import Region
 from gdbext.inferior.proc.process import Proc
@@ -24,6 +27,10 @@ WAIT_PRIVATE, WAIT_BITSET_REALTIME, WAIT_BITSET_SHARED, LOCK_PI = 0x80, 0x189, 0
 STACKS = 0x7F00_0000_0000
 STACK_STEP = 0x10_0000
 STACK_SIZE = 0x2000
+
+#: arm64: the code of the C library's system call (svc #0), and the numbers there of the calls above.
+SVC = b"\x01\0\0\xd4"
+ARM64_CALLS = {FUTEX: 98, READ: 63, POLL: 73, RESTART_SYSCALL: 128}
 
 LIBC_TEXT, APP_TEXT, DRIVER_TEXT = 0x7E00_0001_0000, 0x40_1000, 0x7D00_0001_0000
 APP_DATA = 0x40_4000
@@ -46,15 +53,15 @@ class FakeThread:
 class FakeTarget:
     """A `Target` of fake threads in fake memory, with glibc 2.36."""
 
-    def __init__(self, kind: TargetKind = "live", glibc: str = "2.36") -> None:
+    def __init__(self, kind: TargetKind = "live", glibc: str = "2.36", machine: str = "x86_64") -> None:
         self.kind = kind
         self.pid = 100
         self.executable: str | None = "/app/server"
-        self.architecture = "x86_64"
+        self.architecture = machine
         self.ram = FakeMemory()
         self.memory: Memory = self.ram
         self.proc: Proc | None = None
-        self.build = Builder(self.ram, glibc_layouts(glibc, "x86_64"), 0x6000_0000_0000)
+        self.build = Builder(self.ram, glibc_layouts(glibc, machine), 0x6000_0000_0000)
         self.fakes: list[FakeThread] = []
         self.files: dict[str, bytes] = {}
         self.symbols: dict[int, Symbol] = {}
@@ -94,23 +101,37 @@ class FakeTarget:
         stack = STACKS + number * STACK_STEP
         self.ram.map(stack, bytes(STACK_SIZE))
         pthread = self.build.alloc(self.build.layouts["struct pthread"].size)
-        self.build.put("struct pthread", pthread, self=pthread, tid=lwp if tid is None else tid)
         made = FakeThread(ThreadRef(number, lwp, name), pthread, stack)
-        made.registers = {"rip": APP_TEXT + 0x10, "rsp": stack, "rbp": 0, "rax": 0, "orig_rax": NOT_IN_A_CALL,
-                          "fs_base": pthread}
+        if self.architecture == "x86_64":
+            self.build.put("struct pthread", pthread, self=pthread, tid=lwp if tid is None else tid)
+            made.registers = {"rip": APP_TEXT + 0x10, "rsp": stack, "rbp": 0, "rax": 0, "orig_rax": NOT_IN_A_CALL,
+                              "fs_base": pthread}
+        else:
+            layout = self.build.layouts["struct pthread"]
+            self.build.put("struct pthread", pthread, tid=lwp if tid is None else tid)
+            self.ram.u64(pthread + layout.offset("robust_head") + 8, (1 << 64) - 32)
+            made.registers = {"pc": APP_TEXT + 0x10, "sp": stack, "x29": 0, "x30": 0, "x8": 0,
+                              "tpidr": pthread + layout.size}
         made.frames = [(APP_TEXT + 0x10, stack), (APP_TEXT + 0x80, stack + 0x800)]
         self.fakes.append(made)
         return made
 
     def blocked(self, thread: FakeThread, call: int, *arguments: int, rax: int = ERESTARTSYS) -> FakeThread:
         """Put a thread into a system call of the C library, called by the driver."""
+        thread.frames = [(LIBC_TEXT + 0x100, thread.stack), (DRIVER_TEXT + 0x40, thread.stack + 0x100),
+                         (APP_TEXT + 0x80, thread.stack + 0x800)]
+        if self.architecture == "aarch64":
+            self.ram.map(LIBC_TEXT + 0x100, SVC)
+            thread.registers.update({f"x{index}": 0 for index in range(5)}, x5=0xFFFFFFFF, x8=ARM64_CALLS[call],
+                                    pc=LIBC_TEXT + 0x100)
+            thread.registers.update({f"x{index}": value for index, value in enumerate(arguments)})
+            thread.registers = {**at_stop(self.ram, thread.registers)}
+            return thread
         names = ("rdi", "rsi", "rdx", "r10", "r8", "r9")
         thread.registers.update(dict.fromkeys(names, 0))
         thread.registers.update(r9=0xFFFFFFFF)  # glibc's bit set for FUTEX_WAIT_BITSET
         thread.registers.update(zip(names, arguments))
         thread.registers.update(rip=LIBC_TEXT + 0x100, orig_rax=call, rax=rax)
-        thread.frames = [(LIBC_TEXT + 0x100, thread.stack), (DRIVER_TEXT + 0x40, thread.stack + 0x100),
-                         (APP_TEXT + 0x80, thread.stack + 0x800)]
         return thread
 
     def waits(self, thread: FakeThread, address: int, expected: int, op: int = WAIT_PRIVATE,
@@ -154,7 +175,8 @@ class FakeTarget:
     def registers(self, thread: ThreadRef, names: Sequence[str] = ()) -> Mapping[str, int]:
         """The thread's registers."""
         fake = self._fake(thread)
-        if not fake.available or not {"rip", "rsp"} <= set(fake.registers):
+        cpu = arch.of(self.architecture) if self.architecture in ("x86_64", "aarch64") else x86_64
+        if not fake.available or not {cpu.PROGRAM_COUNTER, cpu.STACK_POINTER} <= set(fake.registers):
             raise ThreadUnavailable(f"thread {thread.number} has no registers")
         return {name: value for name, value in fake.registers.items() if not names or name in names}
 

@@ -49,8 +49,9 @@ from tests.support.snapshots import abba, edges, gil_and_rwlock, lock_of, report
 
 @pytest.mark.parametrize("glibc", ["2.31", "2.36", "2.41", "2.43"])
 @pytest.mark.parametrize("kind", ["live", "core"])
-def test_two_mutexes_without_python(kind: TargetKind, glibc: str) -> None:
-    target = FakeTarget(kind, glibc)
+@pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
+def test_two_mutexes_without_python(machine: str, kind: TargetKind, glibc: str) -> None:
+    target = FakeTarget(kind, glibc, machine)
     one, two, a, b = abba(target)
     target.thread()
     report = report_of(target)
@@ -64,6 +65,16 @@ def test_two_mutexes_without_python(kind: TargetKind, glibc: str) -> None:
     assert report.threads[2].status == "running"
     assert (report.runtimes, report.problems) == ((), ())
     assert (report.target.kind, report.target.pid, report.target.libc) == (kind, 100, f"glibc {glibc}")
+
+
+@pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
+def test_joined_thread_and_written_rwlock(machine: str) -> None:
+    target = FakeTarget(machine=machine)
+    one, two = target.thread(), target.thread()
+    lock = target.rwlock(__readers=3, __wrphase_futex=1, __writers_futex=3, __cur_writer=100)
+    target.waits(one, two.pthread + target.build.layouts["struct pthread"].offset("tid"), 101, WAIT_BITSET_SHARED)
+    target.waits(two, lock + target.build.layouts["pthread_rwlock_t"].offset("__writers_futex"), 3)
+    assert edges(report_of(target)) == [{(1, f"thread-exit:{two.pthread:#x}", 2), (2, f"rwlock:{lock:#x}", 1)}]
 
 
 def test_self_deadlock() -> None:
