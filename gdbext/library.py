@@ -64,6 +64,8 @@ class Kind:
     waiters: Literal["sleep", "wake", "spin"] = "sleep"
     #: whether the first thread of a program may wait for it only to end the program
     may_end_program: bool = False
+    #: whether it is an operation that ends when other ranks of a job take part
+    of_ranks: bool = False
     #: bytes from its futex word to the TID of the owner, of a lock that processes may share
     owner_offset: int | None = None
 
@@ -112,6 +114,8 @@ class Library:
     finds_holders: Collection[str] = ()
     #: the kinds of which the module ``pairs`` has the functions that acquire and release them
     proven: Collection[str] = ()
+    #: whether the module ``ranks`` reads what a process does as a member of a job
+    has_ranks: bool = False
 
     def has(self, file: str) -> bool:
         """Whether a file is one of the library's, by its name."""
@@ -119,7 +123,8 @@ class Library:
 
     def modules(self) -> list[str]:
         """The further modules of the library; see `gdbext.locks.library_parts`."""
-        parts = ["waits", *(["holders"] if self.finds_holders else []), *(["pairs"] if self.proven else [])]
+        parts = ["waits", *(["holders"] if self.finds_holders else []), *(["pairs"] if self.proven else []),
+                 *(["ranks"] if self.has_ranks else [])]
         return [f"gdbext.libraries.{self.folder}.{part}" for part in parts]
 
     def may_be_in(self, files: Collection[str]) -> bool:

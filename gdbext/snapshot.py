@@ -17,6 +17,10 @@ from gdbext.errors import GdbextError
 from gdbext.glibc.version import find_c_library
 from gdbext.holders.locks import FoundLocks, find_locks
 from gdbext.inferior.budget import Budget, BudgetedTarget
+from gdbext.inferior.launchers import identity_of
+from gdbext.inferior.protocol import Origin
+from gdbext.libraries import LIBRARIES
+from gdbext.locks.library_parts import LibraryRanks, ranks_of
 from gdbext.locks.seen import SeenWait
 from gdbext.model import (
     DERIVED,
@@ -24,11 +28,15 @@ from gdbext.model import (
     Crash,
     Deadlock,
     Greenlet,
+    Group,
+    Identity,
     Local,
     Lock,
     MixedStack,
+    Operation,
     Part,
     Problem,
+    Rank,
     Report,
     TargetInfo,
     Thread,
@@ -207,6 +215,46 @@ class Snapshot:
             self._findings), AsyncioTasks())
 
     @functools.cached_property
+    def _rank(self) -> Rank | None:
+        """Which rank of a job the process is, with its process groups."""
+        identity = identity_of(self._origin.environment, self._origin.command_line)
+        waiting = sorted((waiter.thread, lock.id) for lock in self._found.locks.values()
+                         if kind_of(lock.kind).of_ranks for waiter in lock.waiters)
+        if identity is None and not waiting:
+            return None
+        files = {module.name for module in self._code.modules}
+        readers = [ranks_of(library)(self._target.memory, functools.partial(self._context.variables, library))
+                   for library in LIBRARIES if library.has_ranks and library.may_be_in(files)]
+        members = {name: ranks for reader in readers for python in self._python.pythons
+                   for interpreter in python.interpreters
+                   for name, ranks in reader.members(python.objects, interpreter.address).items()}
+        groups = tuple([replace(group, members=group.members or members.get(group.name))
+                        for reader in readers for group in reader.groups()])
+        awaited = self._awaited_operation(*waiting[0], readers, groups) if waiting else self._polled_for(readers)
+        return Rank(identity or Identity(), groups, awaited)
+
+    def _polled_for(self, readers: Sequence[LibraryRanks]) -> Operation | None:
+        """What the first thread waits for together with other ranks in a loop, which no lock shows."""
+        first = self._context.threads.first
+        stack = self.mixed(first) if first else MixedStack()
+        return next(filter(None, (reader.operation(stack) for reader in readers)), None)
+
+    def _awaited_operation(self, number: int, lock: str, readers: Sequence[LibraryRanks],
+                           groups: Sequence[Group]) -> Operation:
+        """What a thread waits for together with other ranks: as recorded if there is one such operation."""
+        name = (self._found.locks[lock].name or "operation").partition(" #")[0]
+        pending = [each for group in groups for each in group.pending if each.name == name]
+        if len(pending) == 1:
+            return pending[0]
+        stack = self.mixed(number, DEFAULT_LIMITS)
+        peer = next((found for reader in readers if (found := reader.peer(stack)) is not None), None)
+        return Operation(name, None, is_pair=peer is not None, peer=peer)
+
+    @functools.cached_property
+    def _origin(self) -> Origin:
+        return self._target.origin()
+
+    @functools.cached_property
     def greenlets(self) -> tuple[Greenlet, ...]:
         """The greenlets of the package `greenlet`. A report made afterwards includes what could not be read of them."""
         return self._findings.guard("greenlets", lambda: find_greenlet_waits(
@@ -283,7 +331,7 @@ class Snapshot:
             if why is not None:
                 self._findings.problem("target", "unreadable", why)
         target = self._target
-        origin = target.origin()
+        origin = self._origin
         kept, whole = target.core_kept() or (None, None)
         info = TargetInfo(target.kind, target.pid, target.executable, target.architecture, self._library.name,
                           origin.command_line, origin.host, origin.time, None, kept, whole, origin.stopped)
@@ -294,7 +342,8 @@ class Snapshot:
         unknown = None if deadlocks else guard("holders", self._doubts.why_unknown_holders, None)
         return Report(info, runtimes, tuple(threads), tuple(locks.values()), deadlocks,
                       (*self._findings.problems, *not_interleaved), (*self._findings.notes, *ended),
-                      self._doubts.why_no_verdict() or unknown)
+                      self._doubts.why_no_verdict() or unknown,
+                      rank=self._findings.guard("rank of the job", lambda: self._rank, None, doubt=False))
 
     @functools.cached_property
     def _ended_children(self) -> tuple[Reason, ...]:

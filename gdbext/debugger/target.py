@@ -25,6 +25,7 @@ from gdbext.debugger.types import read_structs
 from gdbext.elf.core_file import CoreFile, read_core_file
 from gdbext.elf.headers import Read, machine_name, open_regular
 from gdbext.elf.mapped import MappedModule, mapped_modules
+from gdbext.elf.symtab import SymbolFile
 from gdbext.errors import GdbextError, NoTarget, ThreadUnavailable
 from gdbext.inferior.address_space import Region
 from gdbext.inferior.budget import Budget
@@ -270,6 +271,14 @@ class GdbTarget:
             return None
         return found.build_id if found is not None else None
 
+    def variable(self, module: Module, name: str) -> int | None:
+        try:
+            file = SymbolFile(open_regular(module.path))
+            bias, address = file.bias(module), file.address_of(name)
+        except (GdbextError, OSError, ValueError):
+            return None
+        return address + bias if address is not None and bias is not None else None
+
     def debug_structs(self, module: Module) -> dict[str, Struct]:
         self._lazy.load(module)
         return read_structs(module, "PyEval_EvalCode", read_specs("cpython"))
@@ -362,7 +371,8 @@ class GdbTarget:
             known = self.proc.command_line() if self.proc is not None else None
             # a process on another machine is read through a server, which does not name the machine
             return Origin(known, socket.gethostname() if self.proc is not None else None, int(time.time()),
-                          before_pause.read(self._inferior).stopped)
+                          before_pause.read(self._inferior).stopped,
+                          self.proc.environment() if self.proc is not None else {})
         core, path = self.core_file(), self.core_path()
         try:
             written = int(os.stat(path).st_mtime) if path is not None else None

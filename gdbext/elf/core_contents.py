@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import bisect
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from gdbext.elf.core_file import CoreFile
 from gdbext.elf.headers import MAGIC, Read
 from gdbext.elf.link_map import linked_files
 from gdbext.elf.notes import find_build_id
 from gdbext.errors import CorruptStructure
+from gdbext.inferior.environment import environment_before
 from gdbext.record import record
 
 #: Source: Linux 6.1 include/uapi/linux/auxvec.h.
@@ -83,6 +84,11 @@ class CoreContents:
         address = self.core.auxiliary.get(_AT_EXECFN)
         text = self.read(address, _MAX_PATH) if address is not None else b""
         return text.partition(b"\0")[0].decode("utf-8", "surrogateescape") or None
+
+    def environment(self) -> Mapping[str, str]:
+        """The variables that say which rank of a job the process was."""
+        address = self.core.auxiliary.get(_AT_EXECFN)
+        return environment_before(self.read, address) if address is not None else {}
 
     def link_names(self, read: Read | None = None) -> Iterator[tuple[str, str]]:
         """The dynamic linker's names of files, each with the path under which the file was mapped.

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import field
 from typing import Protocol
 
 from gdbext.inferior.address_space import Region
@@ -98,12 +99,16 @@ class SignalInfo:
 
 @record
 class Origin:
-    """Where a target comes from; a member that is not known is None. See `gdbext.model.TargetInfo`."""
+    """Where a target comes from; a member that is not known is None. See `gdbext.model.TargetInfo`.
+
+    `environment` has the variables of `gdbext.inferior.environment` with which the program was started.
+    """
 
     command_line: str | None = None
     host: str | None = None
     time: float | None = None
     stopped: Stopped | None = None
+    environment: Mapping[str, str] = field(default_factory=dict)
 
 
 class Target(Protocol):
@@ -157,6 +162,9 @@ class Target(Protocol):
 
     def file_build_id(self, module: Module) -> str | None:
         """The build id of the debugger's copy of a module, in hexadecimal; None if not known."""
+
+    def variable(self, module: Module, name: str) -> int | None:
+        """The address of a variable of a module by its symbol, which other files may not see; None if not known."""
 
     def symbol(self, address: int) -> Symbol:
         """The function or variable that covers an address; without file and line, which may take long to find."""

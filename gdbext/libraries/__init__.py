@@ -20,6 +20,8 @@ _FOLDERS: Final = (
     "numba",
     "cuda",
     "sqlite",
+    "torch",
+    "mpi",
 )
 
 LIBRARIES: Final[tuple[Library, ...]] = tuple([

@@ -7,16 +7,20 @@ snapshot.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from importlib import import_module
 from typing import Protocol
 
 from gdbext.cpython.frames import RawFrame
+from gdbext.cpython.objects import Objects
 from gdbext.glibc.futex import FutexWait
+from gdbext.inferior.protocol import Memory
 from gdbext.library import Library
 from gdbext.locks.python_reader import Reader
 from gdbext.locks.scene import Scene
 from gdbext.locks.seen import SeenLock, SeenWait
+from gdbext.model import MixedStack
+from gdbext.model.ranks import Group, Operation
 from gdbext.record import record
 from gdbext.threads.threads import SeenThread
 
@@ -89,6 +93,36 @@ class LibraryHolders(ABC):
         """The lock with its holders, or with the reason why none is known; None if another way may find them."""
 
 
+class LibraryRanks(ABC):
+    """Reads what a process has done as a member of a job.
+
+    :param find_static: the addresses of a variable in the library's files, by its symbol.
+    """
+
+    def __init__(self, memory: Memory, find_static: Callable[[str], Collection[int]]) -> None:
+        self._memory = memory
+        self._find_variables = find_static
+
+    @abstractmethod
+    def groups(self) -> tuple[Group, ...]:
+        """The process groups, each with its newest operations."""
+
+    def members(self, objects: Objects, interpreter: int) -> Mapping[str, tuple[int, ...]]:
+        """The ranks of each group that an interpreter (``PyInterpreterState *``) knows, by the group's name."""
+        return {}
+
+    def operation(self, stack: MixedStack) -> Operation | None:
+        """What a thread waits for together with other ranks, if only its stack shows that; None if it does not wait."""
+        return None
+
+    def peer(self, stack: MixedStack) -> int | None:
+        """The rank that a thread sends to, or receives from; None if it is not known, or if there is no such rank.
+
+        :param stack: of the thread, with the variables of its Python frames.
+        """
+        return None
+
+
 def waits_of(library: Library) -> type[LibraryWaits]:
     """What recognises the waits in a library."""
     found: type[LibraryWaits] = import_module(f"gdbext.libraries.{library.folder}.waits").WAITS
@@ -98,4 +132,10 @@ def waits_of(library: Library) -> type[LibraryWaits]:
 def holders_of(library: Library) -> type[LibraryHolders]:
     """What finds the holders of a library's locks."""
     found: type[LibraryHolders] = import_module(f"gdbext.libraries.{library.folder}.holders").HOLDERS
+    return found
+
+
+def ranks_of(library: Library) -> type[LibraryRanks]:
+    """What reads the process groups of a library."""
+    found: type[LibraryRanks] = import_module(f"gdbext.libraries.{library.folder}.ranks").RANKS
     return found

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from gdbext.glibc.version import CLibrary
 from gdbext.inferior.protocol import Memory, Target
+from gdbext.library import Library
 from gdbext.record import record
 from gdbext.threads.code import Code
 from gdbext.threads.site import Sites
@@ -35,6 +36,11 @@ class Scene:
             return False
         # a core does not mark shared mappings, but gives each of them a path, "/dev/zero (deleted)" if it has no file
         return self.target.kind != "core" or region.path is None or self.code.module(address) is not None
+
+    def variables(self, library: Library, name: str) -> list[int]:
+        """The addresses of a variable in the files of a library, by its symbol."""
+        found = [self.target.variable(module, name) for module in self.code.modules if library.has(module.name)]
+        return [address for address in found if address is not None]
 
     def has_mapped(self, path: str) -> bool:
         """Whether the process has mapped a file or a device of the kernel."""

@@ -30,6 +30,10 @@ from gdbext.model.frames import NativeFrame as NativeFrame
 from gdbext.model.frames import Part as Part
 from gdbext.model.frames import PyFrame as PyFrame
 from gdbext.model.kinds import LockKind, kind_of
+from gdbext.model.ranks import Group as Group
+from gdbext.model.ranks import Identity as Identity
+from gdbext.model.ranks import Operation as Operation
+from gdbext.model.ranks import Rank as Rank
 from gdbext.model.reasons import Reason
 from gdbext.model.tasks import Awaited as Awaited
 from gdbext.model.tasks import EventLoop as EventLoop
@@ -423,6 +427,8 @@ class Report:
     tasks: tuple[Task, ...] = ()
     #: addresses of tasks each of which waits for the next, and the last for the first
     task_cycles: tuple[tuple[int, ...], ...] = ()
+    #: which rank of a job it is, and what it has done as one; None if nothing says that it is one
+    rank: Rank | None = None
     #: greenlets, where they were asked for
     greenlets: tuple[Greenlet, ...] = ()
     #: addresses of greenlets each of which waits for the next, and the last for the first

@@ -42,7 +42,9 @@ def doing(facts: Facts, thread: Thread) -> Words:
     """What a thread does: "runs", "waits for ..."."""
     wait, lock = thread.waits, facts.awaited(thread)
     if wait is not None and lock is not None and lock.is_outside:
-        does = ("waits for the file lock of" if kind_of(lock.kind).behaviour == "file-lock" else
+        kind = kind_of(lock.kind)
+        does = ("waits for the file lock of" if kind.behaviour == "file-lock" else
+                "waits for" if kind.of_ranks else
                 _ON_DESCRIPTOR.get(lock.state, f"is in {thread.syscall} on"))
         why: Words = ("; ", reason(lock.why)) if lock.why else ()
         return (f"{does} ", Foreign(lock.name or lock.id, 1000), ", with a timeout" if wait.timed else "", *why)

@@ -49,7 +49,7 @@ SCHEMA = "gdbext/1"
 #: How many frames of a crash are listed; recursion may make a hundred thousand.
 _MAX_FRAMES = 500
 
-_EVIDENCE = one_of(model.Evidence)
+EVIDENCE = one_of(model.Evidence)
 _MODE = one_of(model.Mode)
 
 # -- frames ----------------------------------------------------------------------------------------------------------
@@ -150,7 +150,7 @@ _TARGET = shape(
     stopped=or_absent(_STOPPED))
 _GIL = shape(
     model.Gil, lock=Codec(lambda value: TEXT_OR_NONE.read(value) or "", lambda lock: lock or None), address=ADDRESS,
-    state=one_of(model.GilStatus), holder=NUMBER_OR_NONE, evidence=_EVIDENCE, waiters=NUMBERS,
+    state=one_of(model.GilStatus), holder=NUMBER_OR_NONE, evidence=EVIDENCE, waiters=NUMBERS,
     drop_requested=or_none(FLAG), orphan=optional(REASON_OR_NONE))
 _STOP_THE_WORLD = shape(model.StopTheWorld, requested=FLAG, requester=NUMBER_OR_NONE, waiting_for=NUMBERS)
 _INTERPRETER = shape(model.Interpreter, id=NUMBER, address=ADDRESS, gil=_GIL, stop_the_world=_STOP_THE_WORLD)
@@ -161,11 +161,11 @@ _PROBLEM = shape(model.Problem, where=TEXT, what=one_of(model.ProblemKind), why=
 
 # -- threads ---------------------------------------------------------------------------------------------------------
 
-_HOLD = shape(model.Hold, lock=TEXT, mode=_MODE, evidence=_EVIDENCE, why=REASON_OR_NONE, taken_at=_TAKEN_AT)
-_WAIT = shape(model.Wait, lock=TEXT, mode=_MODE, timed=FLAG, evidence=_EVIDENCE, why=REASON_OR_NONE)
+_HOLD = shape(model.Hold, lock=TEXT, mode=_MODE, evidence=EVIDENCE, why=REASON_OR_NONE, taken_at=_TAKEN_AT)
+_WAIT = shape(model.Wait, lock=TEXT, mode=_MODE, timed=FLAG, evidence=EVIDENCE, why=REASON_OR_NONE)
 _ENDER = shape(
     model.Ender, what=one_of(model.EnderKind), seconds=or_absent(SECONDS), thread=or_absent(NUMBER),
-    process=or_absent(NUMBER), evidence=_EVIDENCE, why=optional(REASON_OR_NONE))
+    process=or_absent(NUMBER), evidence=EVIDENCE, why=optional(REASON_OR_NONE))
 _POLLING = shape(model.Polling, frame=_PY_FRAME, seconds=_SECONDS_OR_NONE, values=optional(_LOCALS, ()))
 _CRITICAL_SECTION = shape(
     model.CriticalSection, mutex=ADDRESS_OR_NONE, object=ADDRESS_OR_NONE, type=TEXT_OR_NONE, active=FLAG)
@@ -198,20 +198,20 @@ THREAD = Codec(_read_thread, _write_thread)
 
 # -- locks and verdicts ----------------------------------------------------------------------------------------------
 
-_HOLDER = shape(model.Holder, thread=NUMBER, mode=_MODE, evidence=_EVIDENCE, why=REASON_OR_NONE, taken_at=_TAKEN_AT)
+_HOLDER = shape(model.Holder, thread=NUMBER, mode=_MODE, evidence=EVIDENCE, why=REASON_OR_NONE, taken_at=_TAKEN_AT)
 _WAITER = shape(model.Waiter, thread=NUMBER, mode=_MODE)
 _NAMED_OBJECT = shape(model.NamedObject, type=TEXT, attribute=TEXT, value=TEXT)
 # a newer report may have kinds that the table of kinds does not contain yet
 _LOCK = shape(
     model.Lock, id=TEXT, kind=TEXT, address=ADDRESS, name=TEXT_OR_NONE, state=TEXT, holders=each(_HOLDER),
     waiters=each(_WAITER), candidates=NUMBERS, orphan=REASON_OR_NONE,
-    orphan_evidence=optional(_EVIDENCE, model.RECORDED), wait_for=one_of(model.WaitFor), shared=FLAG,
+    orphan_evidence=optional(EVIDENCE, model.RECORDED), wait_for=one_of(model.WaitFor), shared=FLAG,
     foreign_owner=optional(NUMBER_OR_NONE), why=REASON_OR_NONE, of_object=optional(or_none(_NAMED_OBJECT)))
 _EDGE = shape(
-    model.Edge, waiter=NUMBER, lock=TEXT, holder=NUMBER_OR_NONE, evidence=optional(_EVIDENCE, model.RECORDED),
+    model.Edge, waiter=NUMBER, lock=TEXT, holder=NUMBER_OR_NONE, evidence=optional(EVIDENCE, model.RECORDED),
     why=optional(REASON_OR_NONE))
 _DEADLOCK = shape(
-    model.Deadlock, threads=NUMBERS, evidence=_EVIDENCE, edges=each(_EDGE), why=REASON_OR_NONE, stuck_behind=NUMBERS,
+    model.Deadlock, threads=NUMBERS, evidence=EVIDENCE, edges=each(_EDGE), why=REASON_OR_NONE, stuck_behind=NUMBERS,
     standstill=FLAG)
 
 # -- asyncio ---------------------------------------------------------------------------------------------------------
@@ -236,7 +236,7 @@ _TASK = shape(
 _GREENLET_WAIT = shape(
     model.GreenletWait, what=derived(lambda waits: waits.what), kind=TEXT_OR_NONE, address=ADDRESS_OR_NONE,
     name=TEXT_OR_NONE, greenlets=ADDRESSES, others=NUMBER, locked=FLAG, holders=ADDRESSES,
-    evidence=or_none(_EVIDENCE), why=REASON_OR_NONE, taken_at=_TAKEN_AT, timed=FLAG)
+    evidence=or_none(EVIDENCE), why=REASON_OR_NONE, taken_at=_TAKEN_AT, timed=FLAG)
 _GREENLET = each(shape(
     model.Greenlet, id=field("address", ADDRESS), kind=TEXT, thread=NUMBER_OR_NONE, state=one_of(model.GreenletStatus),
     is_main=FLAG, waits=optional(or_none(_GREENLET_WAIT)), stack=each(_PY_FRAME)))
@@ -251,7 +251,7 @@ _SENDER = Codec(shape(lambda pid, uid: (pid, uid), pid=NUMBER, uid=NUMBER).read,
 _OPERAND = shape(
     Operand, text=TEXT, value=ADDRESS, what=REASON_OR_NONE, came_from=joined_reasons(TEXT_OR_NONE, came_from))
 _FAULT = shape(
-    Fault, signal=TEXT, code=TEXT_OR_NONE, kind=TEXT, text=REASON, evidence=_EVIDENCE, why=REASON_OR_NONE,
+    Fault, signal=TEXT, code=TEXT_OR_NONE, kind=TEXT, text=REASON, evidence=EVIDENCE, why=REASON_OR_NONE,
     sender=or_none(_SENDER), address=ADDRESS_OR_NONE, access=TEXT_OR_NONE, size=NUMBER_OR_NONE, pc=ADDRESS,
     instruction=TEXT_OR_NONE, operands=each(_OPERAND), registers=each_member(ADDRESS), message=TEXT_OR_NONE,
     in_handler=FLAG)
@@ -263,7 +263,7 @@ _RECURSION = shape(
 _HANDLER = shape(Handler, frame=NUMBER, interrupted=NUMBER, signal=TEXT_OR_NONE)
 _HANDLERS = each(_HANDLER)
 _FINDING = shape(
-    Finding, rule=TEXT, thread=NUMBER_OR_NONE, text=REASON, evidence=_EVIDENCE, why=REASON_OR_NONE)
+    Finding, rule=TEXT, thread=NUMBER_OR_NONE, text=REASON, evidence=EVIDENCE, why=REASON_OR_NONE)
 _SUSPECT = shape(
     Suspect, thread=NUMBER, reasons=REASONS, covered=joined_reasons(TEXT, covered), common_locks=TEXTS)
 _CRASH_ITSELF = shape(
@@ -292,7 +292,7 @@ _SOME_ADDRESSES = Codec(ADDRESSES.read, lambda found: ADDRESSES.write(found) or 
 # a newer report may have a kind that is not known yet
 _VERDICT_ITSELF = shape(
     Verdict, kind=TEXT, threads=NUMBERS, behind=NUMBERS, tasks=ADDRESSES, greenlets=or_absent(_SOME_ADDRESSES, ()),
-    evidence=or_none(_EVIDENCE))
+    evidence=or_none(EVIDENCE))
 
 
 def _write_verdict(report: model.Report) -> dict[str, Any]:
@@ -302,12 +302,25 @@ def _write_verdict(report: model.Report) -> dict[str, Any]:
             **_VERDICT_ITSELF.write(facts.verdict)}
 
 
+# -- ranks of a job --------------------------------------------------------------------------------------------------
+
+IDENTITY = shape(
+    model.Identity, rank=NUMBER_OR_NONE, size=NUMBER_OR_NONE, local_rank=NUMBER_OR_NONE, launcher=TEXT_OR_NONE,
+    run=TEXT_OR_NONE, role=TEXT_OR_NONE)
+OPERATION = shape(
+    model.Operation, name=TEXT, number=NUMBER_OR_NONE, is_pair=FLAG, shape=NUMBERS, of=TEXT_OR_NONE,
+    begun=or_none(SECONDS), finished=FLAG, peer=NUMBER_OR_NONE, backend=TEXT_OR_NONE)
+GROUP = shape(
+    model.Group, name=TEXT, description=TEXT_OR_NONE, members=or_none(NUMBERS), pending=each(OPERATION),
+    last=or_none(OPERATION), evidence=EVIDENCE)
+_RANK = shape(model.Rank, identity=IDENTITY, groups=each(GROUP), awaited=or_none(OPERATION))
+
 # -- the report ------------------------------------------------------------------------------------------------------
 
 HEAD = shape(dict, schema=Codec(one_of(Literal["gdbext/1"]).read, lambda _: SCHEMA, writes_record=True), target=_TARGET)
 #: Members of the document by the part that they belong to; each stands for a field of the report.
 PARTS_OF_REPORT = {
-    "runtimes": shape(dict, runtimes=optional(each(_RUNTIME), ())),
+    "runtimes": shape(dict, runtimes=optional(each(_RUNTIME), ()), rank=or_absent(_RANK)),
     "threads": shape(dict, threads=optional(each(THREAD), ())),
     "locks": shape(dict, locks=optional(each(_LOCK), ())),
     "deadlocks": shape(dict, deadlocks=optional(each(_DEADLOCK), ()), no_verdict=optional(REASON_OR_NONE),

@@ -167,7 +167,8 @@ class CoreTarget(DirectTarget):
     # -- the process ---------------------------------------------------------------------------------------------
 
     def origin(self) -> Origin:
-        return Origin(self.core_file.arguments or None, None, self.written)
+        return Origin(self.core_file.arguments or None, None, self.written,
+                      environment=self._contents.environment())
 
     @property
     def written(self) -> int | None:

@@ -108,6 +108,11 @@ class DirectTarget:
         return ModuleMap(self.modules())
 
     @remembered
+    def variable(self, module: Module, name: str) -> int | None:
+        file = self._file_of(module)
+        return file.address_of(name) if file is not None else None
+
+    @remembered
     def symbol(self, address: int) -> Symbol:
         _, loaded = self._at(address)
         return Symbol(function_name(loaded.symbol(address) or self._name_of_stub(address)) if loaded is not None

@@ -566,7 +566,8 @@ class ProcessTarget(DirectTarget):
         return None
 
     def origin(self) -> Origin:
-        return Origin(self._proc.command_line(), socket.gethostname(), int(time.time()), self._is_stopped)
+        return Origin(self._proc.command_line(), socket.gethostname(), int(time.time()), self._is_stopped,
+                      self._proc.environment())
 
 
 def _settled_tasks(pid: int, looks: int = _LOOKS, known: Mapping[int, Task] = MappingProxyType({})) -> dict[int, Task]:

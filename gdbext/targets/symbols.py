@@ -16,7 +16,7 @@ from gdbext.dwarf.sections import Budget
 from gdbext.elf.headers import Read
 from gdbext.elf.mini_debug import mini_debug_file
 from gdbext.elf.symtab import Entry, SymbolFile
-from gdbext.errors import GdbextError
+from gdbext.errors import GdbextError, if_unreadable
 from gdbext.remembered import remembered
 
 #: The folder with debug files of installed packages.
@@ -84,6 +84,12 @@ class LoadedFile:
         """The link-time address of the symbol that covers a run-time address; None if none covers it."""
         found = self._entry(address)
         return found.address if found is not None else None
+
+    @if_unreadable(None)
+    def address_of(self, name: str) -> int | None:
+        """The run-time address of the symbol with a name, of the file itself; None if it has none."""
+        found = self._file.address_of(name)
+        return found + self.bias if found is not None else None
 
     def function(self, address: int) -> str | None:
         """As `symbol`, only for a symbol that begins at the address."""

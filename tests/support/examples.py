@@ -33,7 +33,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.support import clusters, cores, crashes, gdb_session, interpreters, openmp, samples
+from tests.support import clusters, cores, crashes, gdb_session, interpreters, openmp, ranks, samples
 from tests.support.interpreters import CHECKOUT
 from tests.support.patience import patience
 
@@ -136,6 +136,15 @@ def _free_threaded(scene: str) -> Callable[[Path], contextlib.AbstractContextMan
                    FREE_THREADED)
 
 
+def _job(scene: str) -> Callable[[Path], contextlib.AbstractContextManager[Target]]:
+    @contextlib.contextmanager
+    def run(directory: Path) -> Iterator[Target]:
+        with ranks.running(scene, directory) as job:
+            yield Target(directory, [], {"PID": str(job.pid)})
+
+    return run
+
+
 def _crash(story: str, name: str) -> Callable[[Path], contextlib.AbstractContextManager[Target]]:
     @contextlib.contextmanager
     def start(directory: Path) -> Iterator[Target]:
@@ -178,6 +187,7 @@ PROGRAMS: dict[str, Callable[[Path], contextlib.AbstractContextManager[Target]]]
     "freethreaded-world": _free_threaded("guard-world"),
     "crash-race": _crash("race", "3.13t"),
     "crash-handle": _crash("handle", "3.11"),
+    "ranks": _job("lock"),
     "cores": _cores,
     "dask": _dask,
 }

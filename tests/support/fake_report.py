@@ -26,9 +26,11 @@ from gdbext.model import (
     Gil,
     Greenlet,
     GreenletWait,
+    Group,
     Handler,
     Hold,
     Holder,
+    Identity,
     InlinedCall,
     Interpreter,
     Local,
@@ -37,10 +39,12 @@ from gdbext.model import (
     NamedObject,
     NativeFrame,
     Operand,
+    Operation,
     Part,
     Polling,
     Problem,
     PyFrame,
+    Rank,
     Recursion,
     Report,
     Runtime,
@@ -271,7 +275,12 @@ def asyncio() -> Report:
         unmerged=because("frame-counts-differ", python=2, native=1),
         blocked_on=because("waits-for-child", process=because("process", pid=4711, name="make")),
         variables=((Local("x", "int", "1"),), (), ()))
+    ended = Operation("all_reduce", 5, shape=(8, 2), of="float32", begun=1.5, finished=True, backend="gloo")
+    pending = Operation("recv", None, is_pair=True, peer=1)
+    rank = Rank(Identity(0, 2, 0, "torchrun", "nightly", "trainer"), (
+        Group("0", "default_pg", (0, 1), (pending,), ended), Group("1", None, None, evidence=INFERRED)), pending)
     return dataclasses.replace(report, threads=(first, *report.threads[1:]), locks=(*report.locks, held), tasks=tasks,
+                               rank=rank,
                                task_cycles=((0x10, 0x20),),
                                event_loops=(EventLoop(0x7000, "_UnixSelectorEventLoop", 1, 2),), greenlets=greenlets,
                                greenlet_cycles=((0x37,),))

@@ -70,6 +70,7 @@ class FakeTarget:
         self.loaded: list[Module] = []
         self.mapped: list[tuple[int, str]] = []
         self.build_ids: dict[str, str] = {}
+        self.variables_by_name: dict[str, int] = {}
         self.shown: int | None = 1
         self.signals: dict[int, SignalInfo] = {}
         self.older_registers: dict[tuple[int, int], dict[str, int]] = {}
@@ -201,6 +202,10 @@ class FakeTarget:
     def mapped_files(self) -> Sequence[tuple[int, str]]:
         """The mapped files."""
         return self.mapped
+
+    def variable(self, module: Module, name: str) -> int | None:
+        """The address set for the symbol."""
+        return self.variables_by_name.get(name)
 
     def file_build_id(self, module: Module) -> str | None:
         """The build id set for the module's path."""

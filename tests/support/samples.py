@@ -73,13 +73,14 @@ _BUILDS = {
     "locks-cc-stripped": ("locks.cc", _COMMON_CXX, True),
     "locks-rs": ("locks.rs", ("--edition", "2021", "-O", "-g"), False),
     "locks-rs-stripped": ("locks.rs", ("--edition", "2021", "-O"), True),
+    "libtorch_cpu.so": ("ranks.cc", (*_COMMON_CXX, "-Wno-invalid-offsetof", "-shared", "-fPIC"), False),
     "healthy-native": ("healthy.c", (*_COMMON, "-g"), False),
     "healthy-native-stripped": ("healthy.c", _COMMON, True),
     "owners": ("owners.c", (*_COMMON, "-g"), False),
     "owners-stripped": ("owners.c", _COMMON, True),
 }
 # linker options after a source; libdl is a separate library before glibc 2.34
-_LIBRARIES = {"healthy.c": ("-ldl",), "locks.c": ("-ldl",), "locks.cc": ("-lstdc++",)}
+_LIBRARIES = {"healthy.c": ("-ldl",), "locks.c": ("-ldl",), "locks.cc": ("-lstdc++",), "ranks.cc": ("-lstdc++",)}
 _SYSCALL_NUMBERS = {
     "x86_64": {"epoll_wait": 232, "flock": 73, "futex": 202, "pause": 34, "read": 0, "restart": 219},
     "aarch64": {"epoll_wait": 22, "flock": 32, "futex": 98, "read": 63, "restart": 128},

@@ -22,8 +22,8 @@ MODULES = {".".join(path.relative_to(HOME.parent).with_suffix("").parts).replace
 #: The rooms from the first that data comes to: each may import those before it, and modules at the top go with them.
 ORDER = ("record", "remembered", "errors", "worklist", "library", "libraries", "model", "inferior", "elf", "dwarf",
          "layout", "arch", "runtimes", "glibc", "cpython", "targets", "proofs", "threads", "locks", "libraries.*",
-         "waits", "holders", "stacks", "tasks", "verdict", "crash", "snapshot", "narrate", "schema", "processes",
-         "render", "commands", "launcher", "direct", "debugger")
+         "waits", "holders", "stacks", "tasks", "verdict", "jobs", "crash", "snapshot", "glance", "narrate", "schema",
+         "processes", "render", "commands", "launcher", "direct", "debugger")
 #: What is not of the standard library, and who may import it; `typing_extensions` is there for type checkers only.
 FOREIGN = {"gdb": "gdbext.debugger", "shtab": "gdbext.launcher", "tqdm": "gdbext.launcher",
            "capstone": "gdbext.arch.x86_64.disassembler",
@@ -125,7 +125,7 @@ def test_words_are_chosen_without_markup_and_without_escaping() -> None:
     for module in MODULES:
         if layer(module) == "gdbext.narrate":
             assert {layer(name) for name in imported(module) if name.startswith("gdbext")} <= {
-                "gdbext.library", "gdbext.libraries", "gdbext.model", "gdbext.record", "gdbext.verdict",
+                "gdbext.jobs", "gdbext.library", "gdbext.libraries", "gdbext.model", "gdbext.record", "gdbext.verdict",
                 "gdbext.narrate"}
     assert all(layer(name) != "gdbext.verdict" or name == "gdbext.verdict.judge" for module in MODULES
                if layer(module) == "gdbext.narrate" for name in imported(module))
@@ -202,17 +202,17 @@ def test_the_launcher_runs_without_gdb() -> None:
             ours = {name for name in imported(module) if layer(name).startswith("gdbext.")}
             rooms = {"gdbext.launcher", "gdbext.inferior", "gdbext.processes"}
             assert {name for name in ours if layer(name) not in rooms} <= {
-                "gdbext.commands", "gdbext.commands.answer", "gdbext.commands.report_options",
-                "gdbext.elf.core_file", "gdbext.elf.core_contents", "gdbext.elf.headers", "gdbext.elf.notes",
-                "gdbext.errors", "gdbext.model", "gdbext.model.kinds", "gdbext.model.reasons", "gdbext.model.verdict",
-                "gdbext.narrate",
-                "gdbext.narrate.classes", "gdbext.narrate.cluster", "gdbext.narrate.deadlocks", "gdbext.narrate.frames",
-                "gdbext.narrate.names", "gdbext.narrate.sentences",
-                "gdbext.narrate.processes", "gdbext.narrate.reasons", "gdbext.narrate.verdict", "gdbext.narrate.words",
+                "gdbext.commands", "gdbext.commands.answer", "gdbext.commands.report_options", "gdbext.elf.core_file",
+                "gdbext.elf.core_contents", "gdbext.elf.headers", "gdbext.elf.notes", "gdbext.errors",
+                "gdbext.glance", "gdbext.jobs.job", "gdbext.model", "gdbext.model.kinds", "gdbext.model.reasons",
+                "gdbext.model.verdict", "gdbext.narrate", "gdbext.narrate.classes", "gdbext.narrate.cluster",
+                "gdbext.narrate.deadlocks", "gdbext.narrate.frames", "gdbext.narrate.names",
+                "gdbext.narrate.sentences", "gdbext.narrate.threads", "gdbext.narrate.processes",
+                "gdbext.narrate.ranks", "gdbext.narrate.reasons", "gdbext.narrate.verdict", "gdbext.narrate.words",
                 "gdbext.record", "gdbext.render.dot", "gdbext.render.escape", "gdbext.render.html",
-                "gdbext.render.output_file",
-                "gdbext.render.plain_text", "gdbext.render.shown", "gdbext.render.style", "gdbext.render.text",
-                "gdbext.schema.read", "gdbext.schema.write", "gdbext.verdict.graph", "gdbext.verdict.judge"}, module
+                "gdbext.render.output_file", "gdbext.render.plain_text", "gdbext.render.shown", "gdbext.render.style",
+                "gdbext.render.text", "gdbext.schema.ranks", "gdbext.schema.read", "gdbext.schema.shapes",
+                "gdbext.schema.write", "gdbext.verdict.graph", "gdbext.verdict.judge"}, module
 
 
 # -- members --------------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 
 from gdbext.inferior.address_space import Region
+from gdbext.inferior.environment import MOST_BYTES, parse_environment
 from gdbext.inferior.proc.descriptors import MOST_PROCESSES, SCAN_SECONDS, DescriptorTable, OpenFiles, nearest
 from gdbext.inferior.proc.file_locks import FileLocks
 from gdbext.inferior.proc.files import MOST_CHARACTERS, MOST_OF_ONE, numbers, read_link, read_small, read_text
@@ -70,6 +71,14 @@ def read_command_line(task: int, root: str = "/proc") -> str | None:
     return text.rstrip("\0").replace("\0", " ") if text else None
 
 
+def read_environment(task: int, root: str = "/proc") -> Mapping[str, str]:
+    """The variables of a process that say which rank of a job it is; empty if they cannot be read."""
+    try:
+        return parse_environment(read_small(f"{root}/{task}/environ", MOST_BYTES))
+    except OSError:
+        return {}
+
+
 def read_name(pid: int, root: str = "/proc") -> str | None:
     """The kernel's name of a process's main thread, or of a thread; None if it does not exist."""
     text = read_text(f"{root}/{pid}/comm", MOST_CHARACTERS)
@@ -117,6 +126,11 @@ class Proc:
     def command_line(self, pid: int | None = None) -> str | None:
         """The arguments of the process, or of another one, separated by spaces; None if they cannot be read."""
         return read_command_line(self.task if pid is None else pid, self._root)
+
+    @remembered
+    def environment(self) -> Mapping[str, str]:
+        """The variables with which the program was started that say which rank of a job it is."""
+        return read_environment(self.task, self._root)
 
     @remembered
     def children(self) -> Sequence[int]:

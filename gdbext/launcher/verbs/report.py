@@ -20,7 +20,7 @@ from gdbext.launcher.output import say, write, write_file
 from gdbext.launcher.pager import write_report
 from gdbext.launcher.snapshots.options import Options, Target
 from gdbext.launcher.snapshots.progress import Progress
-from gdbext.launcher.status import NoGdb, NoReport, worst
+from gdbext.launcher.status import FOUND, NO_GDB, NoGdb, NoReport, worst
 from gdbext.launcher.targets import add_target, parse_targets
 from gdbext.narrate.words import problem_of
 from gdbext.render.escape import as_text, concatenated, joined
@@ -88,6 +88,12 @@ def run(options: argparse.Namespace) -> int:
             if isinstance(made, NoGdb):
                 break
         pid = targets[0].pid if len(targets) == 1 else None
+        if pid is not None and only_text and not options.alone and made.status not in (FOUND, NO_GDB):
+            from gdbext.launcher import job_page
+
+            status = job_page.run_if_found(pid, how, options.pager)
+            if status is not None:
+                return status
         # the answer may be in a child of the only target, or in a process that it waits for
         follows = pid is not None and options.html is None and options.dot is None and not options.alone
         if pid is not None and follows and isinstance(made, Report) and made.awaited is not None:

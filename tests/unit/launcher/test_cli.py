@@ -22,7 +22,7 @@ from gdbext.render.escape import NOTHING, Safe
 from gdbext.render.shown import Shown
 from tests.support.interpreters import CHECKOUT
 
-VERBS = ("report", "attach", "triage", "dask", "run", "watch", "install", "doctor", "completion")
+VERBS = ("report", "attach", "triage", "ranks", "dask", "run", "watch", "install", "doctor", "completion")
 DOCUMENT = {"schema": "gdbext/1"}
 
 
@@ -154,6 +154,7 @@ def test_process_that_does_not_exist_has_the_same_status_in_every_verb(pid: str,
 
 #: A command line of each verb.
 LINES = {"report": ["report", "5"], "attach": ["attach", "5"], "triage": ["triage", "5"], "dask": ["dask", "tcp://x:1"],
+         "ranks": ["ranks", "5"],
          "run": ["run", "--", "true"], "watch": ["watch", "5"],
          "install": ["install"], "doctor": ["doctor"], "completion": ["completion", "bash"]}
 

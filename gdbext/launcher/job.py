@@ -1,0 +1,293 @@
+"""The ranks of a job: finds them, takes a short look at nearly one moment, and makes the reports that matter."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from gdbext.errors import GdbextError
+from gdbext.glance import Glances
+from gdbext.inferior.proc.process import Proc
+from gdbext.inferior.proc.status import parent_of, process_tree, state_of
+from gdbext.inferior.proc.stopped import read_stopped
+from gdbext.jobs.job import Job, Member, State, find_unfinished, judge
+from gdbext.launcher.snapshots.options import Options, Target
+from gdbext.launcher.snapshots.pool import processors, run_all
+from gdbext.launcher.snapshots.snapshot import Snapshot, take_snapshot
+from gdbext.launcher.status import Unreadable
+from gdbext.model import INFERRED, RECORDED, Evidence, Group, Identity, Report
+from gdbext.model.kinds import kind_of
+from gdbext.record import record
+from gdbext.render.escape import Safe
+from gdbext.schema.ranks import SCHEMA, read_members
+from gdbext.schema.read import read_document
+from gdbext.verdict.judge import verdict_of
+
+#: Most ranks of which a full report is made.
+_MOST_REPORTS = 8
+#: How often ranks are read until their views of an operation agree.
+_LOOKS = 3
+#: How long after the first look ranks that poll are read again, in seconds.
+_AGAIN = 1.0
+
+
+@record
+class Look:
+    """The ranks of a job as they were seen, and the verdict.
+
+    `reports` has the full reports that were made, by rank, and `texts` what they look like. `problems` says why others
+    could not be made. All ranks were read within `within` seconds; None if that is not known.
+    """
+
+    members: Mapping[int, Member]
+    job: Job
+    reports: Mapping[int, Report]
+    texts: Mapping[int, Safe]
+    problems: Mapping[int, str]
+    within: float | None
+    time: float
+    evidence: Evidence
+
+    @property
+    def hosts(self) -> int:
+        """How many machines the ranks run on."""
+        return len({member.host for member in self.members.values()})
+
+
+def find_ranks(pids: Iterable[int]) -> dict[int, Identity]:
+    """The processes among some, and among their descendants, that are ranks of a job, with what they are.
+
+    A descendant of a rank has its variables, but is a worker of that rank.
+    """
+    glances = Glances()
+    found: dict[int, Identity] = {}
+    for root in dict.fromkeys(pids):
+        for pid, parent in dict(process_tree(root)).items():
+            try:
+                identity = glances.identity(pid)
+            except GdbextError:  # it has ended meanwhile
+                continue
+            if identity is None or identity.rank is None:
+                continue
+            above = parent if pid != root else parent_of(pid)
+            if above in found and found[above].rank == identity.rank:
+                continue
+            found[pid] = identity
+    return found
+
+
+def look(pids: Sequence[int], options: Options) -> Look | None:
+    """Look at the ranks among some processes and their descendants; None if there are none.
+
+    :param pids: launchers or ranks.
+    """
+    options, identities = replace(options, text_only=False), find_ranks(pids)
+    if not identities:
+        return None
+    glances, begin = Glances(), time.monotonic()
+    members: dict[int, Member] = {}
+    for pid, identity in identities.items():
+        state, cause = _state(pid)
+        try:
+            groups = glances.groups(pid)
+        except GdbextError:  # it has ended
+            groups, state = (), "ended"
+        member = Member(identity, pid, socket.gethostname(), groups, state, cause)
+        members.setdefault(member.rank, member)
+    size = max([member.identity.size or 0 for member in members.values()] + [max(members) + 1])
+    _add_zombie(members, size, pids)
+    _look_again(members, size, glances)
+    within, now = time.monotonic() - begin, time.time()
+    return _judged(members, size, within, now, options)
+
+
+def _add_zombie(members: dict[int, Member], size: int, pids: Sequence[int]) -> None:
+    """Add the rank that has ended and that nobody has waited for, if it is the only one: its variables are gone."""
+    missing = [rank for rank in range(size) if rank not in members]
+    ended = [child for root in pids for pid, _ in process_tree(root) for child in Proc(pid).ended_children()]
+    if len(missing) == len(ended) == 1:
+        rank, child = missing[0], ended[0]
+        members[rank] = Member(Identity(rank, size), child.pid, socket.gethostname(), (), "ended",
+                               _signal_name(child.signal or 0))
+
+
+def _look_again(members: dict[int, Member], size: int, glances: Glances) -> None:
+    """Look again at the ranks that seem to owe an operation: others may have called it after these were read."""
+    for _ in range(_LOOKS):
+        owing = {each.rank for unfinished in find_unfinished(members, size, time.time()) for each in unfinished.owing
+                 if each.debt == "not-called"}
+        before = {rank: members[rank].groups for rank in owing if rank in members}
+        for rank in owing:
+            pid = members[rank].pid if rank in members else None
+            if pid is not None:
+                members[rank] = replace(members[rank], groups=glances.groups(pid))
+        if all(members[rank].groups == groups for rank, groups in before.items()):
+            return
+
+
+def _state(pid: int) -> tuple[State, str | None]:
+    """Whether a process is alive, and the signal that has stopped it."""
+    stopped = read_stopped(pid)
+    if stopped is not None:
+        return "stopped", stopped.name if stopped.by == "signal" else None
+    return ("alive" if state_of(pid) not in ("Z", "X", None) else "ended"), None
+
+
+def _signal_name(number: int) -> str | None:
+    try:
+        return signal.Signals(number).name if number else None
+    except ValueError:
+        return f"signal {number}"
+
+
+def _judged(members: dict[int, Member], size: int, within: float, now: float, options: Options) -> Look:
+    """Make the full reports that the verdict needs, and judge."""
+    snapshots: dict[int, Snapshot] = {}
+    recorded = any(member.groups for member in members.values())
+    job = judge(members, size, now)
+    # chains of ranks lead from one rank to the next: a report may show that more of them matter
+    for _ in range(_MOST_REPORTS):
+        wanted = [rank for rank in (_of_interest(job, members) if recorded else sorted(members))
+                  if rank not in snapshots and members[rank].pid is not None and members[rank].state != "ended"]
+        wanted = wanted[:max((_MOST_REPORTS if recorded else len(members)) - len(snapshots), 0)]
+        if not wanted:
+            break
+        run_all(wanted, processors(), lambda rank: take_snapshot(Target(pid=members[rank].pid), options),
+                snapshots.__setitem__)
+        for rank in wanted:
+            report = snapshots[rank].report
+            if report is not None:
+                _learn(members, rank, report)
+        if not recorded:
+            _confirm_polls(members, snapshots, options)
+            now = time.time()
+            members.update(_from_stacks(members, snapshots, size))
+        job = judge(members, size, now)
+    return _look_of(members, job, snapshots, within, now, RECORDED if recorded else INFERRED)
+
+
+def _confirm_polls(members: dict[int, Member], snapshots: dict[int, Snapshot], options: Options) -> None:
+    """Look once more at ranks that poll for others: only those that are still in the same call wait in it."""
+    polling = {rank: member.awaited for rank, member in members.items()
+               if member.awaited is not None and member.awaited.begun is None}
+    if not polling:
+        return
+    begun = time.time()
+    time.sleep(_AGAIN)
+    again: dict[int, Snapshot] = {}
+    run_all(list(polling), processors(), lambda rank: take_snapshot(Target(pid=members[rank].pid), options),
+            again.__setitem__)
+    for rank, seen in again.items():
+        before, now = polling[rank], seen.report.rank if seen.report is not None else None
+        awaited = replace(before, begun=begun) if now is not None and now.awaited == before else None
+        members[rank] = replace(members[rank], awaited=awaited)
+        snapshots[rank] = seen
+
+
+def _look_of(members: Mapping[int, Member], job: Job, snapshots: Mapping[int, Snapshot], within: float | None,
+             now: float, evidence: Evidence) -> Look:
+    reports = {rank: seen.report for rank, seen in snapshots.items() if seen.report is not None}
+    return Look(members, job, reports, {rank: seen.text for rank, seen in snapshots.items() if seen.text},
+                {rank: seen.problem or "no answer" for rank, seen in snapshots.items() if seen.report is None},
+                within, now, evidence)
+
+
+def look_at_reports(targets: Sequence[Target], documents: Sequence[object], options: Options) -> Look:
+    """Judge a job by reports that do not change any more: cores, and documents of this or other machines.
+
+    :param documents: of schema ``gdbext/1`` or ``gdbext-ranks/1``.
+    :raises GdbextError: a document follows neither schema, or no rank is known.
+    """
+    members: dict[int, Member] = {}
+    reports: dict[int, Report] = {}
+    snapshots: dict[int, Snapshot] = {}
+    size, now = 0, 0.0
+    seen: list[Snapshot] = []
+    run_all(targets, processors(), lambda target: take_snapshot(target, options), lambda _, each: seen.append(each))
+    found: list[tuple[Report, Snapshot | None]] = [
+        (each.report, each) for each in seen if each.report is not None]
+    for document in documents:
+        if isinstance(document, dict) and document.get("schema") == SCHEMA:
+            known, count, moment, _ = read_members(document)
+            members.update(known)
+            size, now = max(size, count), max(now, moment)
+            reports.update({int(rank): read_document(each) for rank, each in document["reports"].items()})
+        else:
+            found.append((read_document(document), None))
+    for report, snapshot in found:
+        rank = report.rank
+        if rank is None or rank.identity.rank is None:
+            continue
+        number = rank.identity.rank
+        members[number] = Member(rank.identity, report.target.pid, report.target.host, rank.groups)
+        _learn(members, number, report)
+        reports[number] = report
+        now = max(now, report.target.time or 0.0)
+        if snapshot is not None:
+            snapshots[number] = snapshot
+    if not members:
+        raise Unreadable("none of these is a report on a rank of a job", "a report on a rank has the member `rank`")
+    size = max([size, max(members) + 1, *(member.identity.size or 0 for member in members.values())])
+    recorded = any(member.groups for member in members.values())
+    if not recorded:
+        members.update(_from_stacks(members, members, size))
+    made = _look_of(members, judge(members, size, now), snapshots, None, now, RECORDED if recorded else INFERRED)
+    return replace(made, reports={**reports, **made.reports})
+
+
+def _of_interest(job: Job, members: Mapping[int, Member]) -> list[int]:
+    """The ranks whose stacks explain the verdict: those that owe an operation, and one of those that wait in each."""
+    owing = [each.rank for unfinished in job.unfinished for each in unfinished.owing]
+    waiting = [unfinished.waiting[0] for unfinished in job.unfinished if unfinished.waiting]
+    found = [*job.causes, *job.circle, *owing, *waiting]
+    return [rank for rank in dict.fromkeys(found or sorted(members)[:1]) if rank in members]
+
+
+def _learn(members: dict[int, Member], number: int, report: Report) -> None:
+    """Note what the report on a rank says of it, and the members of the groups that it knows."""
+    rank = report.rank
+    awaited = rank.awaited if rank is not None else None
+    if awaited is not None and awaited.begun is None:
+        awaited = replace(awaited, begun=_waiting_since(report))
+    groups = members[number].groups or (rank.groups if rank is not None else ())
+    verdict = verdict_of(report)
+    members[number] = replace(members[number], outcome=verdict.outcome, awaited=awaited, groups=groups,
+                              works=verdict.kind == "computing")
+    known = {group.name: group.members for group in (rank.groups if rank is not None else ())}
+    for other, member in members.items():
+        members[other] = replace(member, groups=tuple(
+            [replace(group, members=group.members or known.get(group.name)) for group in member.groups]))
+
+
+def _waiting_since(report: Report) -> float | None:
+    """Since when a thread has waited for other ranks, in seconds since 1970; None if not known."""
+    of_ranks = {lock.id for lock in report.locks if kind_of(lock.kind).of_ranks}
+    asleep = [thread.since for thread in report.threads
+              if thread.waits is not None and thread.waits.lock in of_ranks and thread.since is not None]
+    return report.target.time - max(asleep) if asleep and report.target.time is not None else None
+
+
+def _from_stacks(members: Mapping[int, Member], ranks: Iterable[int], size: int) -> dict[int, Member]:
+    """The members in one group, with the operation that their stacks show, for libraries that record none."""
+    found = {}
+    for rank in ranks:
+        awaited = members[rank].awaited
+        pending = (awaited,) if awaited is not None and not awaited.is_pair else ()
+        found[rank] = replace(members[rank], groups=(
+            Group("", None, tuple(range(size)), pending, None, INFERRED),))
+    return found
+
+
+def roots_of_job(pid: int) -> list[int]:
+    """The process below which the ranks of a process's job are: itself, or its parent; empty if there is no job."""
+    if not os.path.exists(f"/proc/{pid}"):
+        return []
+    own = Glances().identity(pid)
+    parent = parent_of(pid)
+    root = parent if own is not None and own.rank is not None and parent is not None and parent > 1 else pid
+    ranks = {identity.rank for identity in find_ranks([root]).values()}
+    return [root] if len(ranks) > 1 else []

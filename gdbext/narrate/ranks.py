@@ -1,0 +1,130 @@
+"""A job of several ranks: its verdict, and the lines about its ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gdbext.jobs.job import Debt, Job, Member, Unfinished
+from gdbext.model import Operation
+from gdbext.narrate.words import plural
+
+_TITLES = {"hung": "HUNG JOB", "waits": "WAITING JOB", "working": "WORKING", "unknown": "UNKNOWN"}
+_DEBTS: dict[Debt, str] = {
+    "not-called": "not called it", "no-message": "not answered", "stopped": "been stopped", "ended": "ended",
+    "missing": "no process", "other-operation": "called another operation",
+    "other-size": "called it with another size"}
+#: What is said of a rank without a process.
+NO_PROCESS = "there is no process on this machine"
+#: Most operations and ranks that one sentence names.
+_MANY = 4
+
+
+def rank_list(ranks: Sequence[int]) -> str:
+    """``ranks 0-2, 4-15``; three or more in a row are a range."""
+    runs: list[list[int]] = []
+    for rank in sorted(ranks):
+        if runs and rank == runs[-1][-1] + 1:
+            runs[-1].append(rank)
+        else:
+            runs.append([rank])
+    shown = []
+    for run in runs:
+        shown += [f"{run[0]}-{run[-1]}"] if len(run) > 2 else [str(rank) for rank in run]
+    more = f" and {len(shown) - 2 * _MANY} more" if len(shown) > 2 * _MANY else ""
+    return f"rank{'s' if len(ranks) != 1 else ''} {', '.join(shown[:2 * _MANY])}{more}"
+
+
+def operation_name(operation: Operation, group: str | None = None) -> str:
+    """``all_reduce #6 of default_pg``."""
+    number = f" #{operation.number}" if operation.number else ""
+    if operation.peer is not None:
+        return f"{operation.name} {'to' if operation.name == 'send' else 'from'} rank {operation.peer}"
+    return f"{operation.name}{number}" + (f" of {group}" if group else "")
+
+
+def tensor(operation: Operation) -> str:
+    """The type and the sizes of what an operation works on; empty if not known."""
+    sizes = f"({', '.join(map(str, operation.shape))})" if operation.shape else ""
+    return " ".join(filter(None, (operation.of, sizes)))
+
+
+def verdict_title(job: Job) -> str:
+    """The title of a job's verdict."""
+    return _TITLES[job.kind]
+
+
+def verdict_sentence(job: Job, ranks: int) -> str:
+    """What the job waits for.
+
+    :param ranks: how many ranks were seen.
+    """
+    if job.circle and job.kind == "hung":
+        return f"{rank_list(job.circle)} wait for each other: each is in an operation that needs another one of them"
+    if not job.unfinished:
+        seen = plural(ranks, "rank")
+        return (f"no operation of {seen} is without an end" if job.kind == "working" else
+                f"no operation of {seen} is known; the stacks are below")
+    first = job.unfinished[0]
+    since = f" for {first.seconds:.0f} s" if first.seconds is not None and first.seconds >= 1 else ""
+    waiting = (f"{len(first.waiting):,} of {plural(job.size, 'rank')} "
+               f"wait{'s' if len(first.waiting) == 1 else ''} in {operation_name(first.operation, first.group)}{since}")
+    more = f"; and {plural(len(job.unfinished) - 1, 'more operation')}" if len(job.unfinished) > 1 else ""
+    if first.operation.is_pair and not first.owing:
+        calls = f"{rank_list(first.waiting)} in {operation_name(first.operation)}"
+        return f"all its ranks wait for messages of each other, {calls}{since}"
+    if not first.complete and not first.owing:
+        return f"{waiting}, whose members are not known{more}"
+    if not first.owing:
+        return f"all its ranks take part in {operation_name(first.operation, first.group)}{since}{more}"
+    return f"{waiting}; {_debts(first)}{more}"
+
+
+def _debts(unfinished: Unfinished) -> str:
+    parts = []
+    for debt in dict.fromkeys(each.debt for each in unfinished.owing):
+        owing = [each for each in unfinished.owing if each.debt == debt]
+        ranks = rank_list([each.rank for each in owing])
+        have = "has" if len(owing) == 1 else "have"
+        other = next((each.other for each in owing if each.other is not None), None)
+        if debt == "other-operation" and other is not None:
+            parts.append(f"{ranks} called {operation_name(other)} in its place")
+        elif debt == "other-size" and other is not None:
+            parts.append(f"{ranks} called it with {tensor(other)}, not {tensor(unfinished.operation)}")
+        else:
+            parts.append(f"{ranks} {have} {_DEBTS[debt]}" + (" any more" if debt == "missing" else ""))
+    return ", ".join(parts)
+
+
+def state_of(member: Member) -> str:
+    """What has happened to a rank's process; empty if it is alive."""
+    if member.state == "stopped":
+        return "stopped" + (f" by {member.signal}" if member.signal else "")
+    if member.state == "ended":
+        return f"killed by {member.signal}" if member.signal else "it has ended"
+    return NO_PROCESS if member.state == "missing" else ""
+
+
+def place_of(member: Member, hosts: int) -> str:
+    """The PID of a rank, and its machine if there are several."""
+    where = f" on {member.host}" if hosts > 1 and member.host else ""
+    return f"PID {member.pid}{where}" if member.pid is not None else ""
+
+
+def last_finished(operation: Operation | None) -> str:
+    """What a rank has finished last."""
+    return f"last finished: {operation_name(operation)}" if operation is not None else "has finished none of the group"
+
+
+def in_no_operation(others_wait: bool) -> str:
+    """What is said of ranks that nobody waits for.
+
+    :param others_wait: whether other ranks wait in operations.
+    """
+    return "in no operation that others wait for" if others_wait else "in no operation"
+
+
+def how_known(evidence: str) -> str:
+    """How the operations are known."""
+    if evidence == "recorded":
+        return "How this is known: the flight recorder in each rank's memory (recorded)"
+    return "How this is known: the functions in which the threads wait, which do not say which operation (inferred)"
