@@ -71,7 +71,7 @@ from gdbext.elf.core_file import read_core_file
 core, rows = read_core_file({core!r}), []
 for thread in gdb.selected_inferior().threads():
     thread.switch()
-    saved = x86_64.core_registers(core.states[thread.ptid[1]])
+    saved = x86_64.core_registers(core.by_lwp[thread.ptid[1]].state)
     theirs = {{name: int(gdb.newest_frame().read_register(name)) & (1 << 64) - 1 for name in saved}}
     rows.append([len(saved), {{name: (saved[name], theirs[name]) for name in saved if saved[name] != theirs[name]}}])
 with session() as target:
