@@ -56,8 +56,13 @@ class TaskState:
 
 def uses_asyncio(objects: Objects, interpreter: int) -> bool:
     """Whether an interpreter (``PyInterpreterState *``) has imported asyncio."""
+    return has_imported(objects, interpreter, "asyncio.tasks")
+
+
+def has_imported(objects: Objects, interpreter: int, module: str) -> bool:
+    """Whether an interpreter (``PyInterpreterState *``) has imported a module."""
     modules = objects.read_member("PyInterpreterState", interpreter, "modules")
-    return bool(modules) and objects.dict_get(modules, "asyncio.tasks") is not None
+    return bool(modules) and objects.dict_get(modules, module) is not None
 
 
 def with_asyncio_offsets(memory: Memory, layouts: Layouts, runtime: Module, modules: Iterable[Module]) -> Layouts:

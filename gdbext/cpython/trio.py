@@ -44,12 +44,6 @@ class TrioTask:
     timed: bool
 
 
-def uses_trio(objects: Objects, interpreter: int) -> bool:
-    """Whether an interpreter (``PyInterpreterState *``) has imported trio."""
-    modules = objects.read_member("PyInterpreterState", interpreter, "modules")
-    return bool(modules) and objects.dict_get(modules, TRIO) is not None
-
-
 class TrioReader:
     """Reads trio in one runtime."""
 

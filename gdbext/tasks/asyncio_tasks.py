@@ -12,14 +12,13 @@ from typing import Final
 
 from gdbext.cpython.code.with_blocks import WithBlocks
 from gdbext.cpython.runtime import InterpreterState
-from gdbext.cpython.tasks import PENDING, AsyncioReader
+from gdbext.cpython.tasks import PENDING, AsyncioReader, has_imported
 from gdbext.errors import GdbextError, UnknownLayout
 from gdbext.inferior.protocol import Memory
 from gdbext.model import EventLoop, ProblemKind, Task
 from gdbext.model.reasons import Reason, because, because_of
 from gdbext.record import record
 from gdbext.tasks.awaits import CONDITION, LOCK, Awaits, Seen
-from gdbext.tasks.trio_tasks import find_trio_tasks
 from gdbext.threads.findings import Findings
 from gdbext.threads.python_side import Python
 
@@ -54,10 +53,13 @@ def find_tasks(memory: Memory, pythons: Iterable[Python], number_of_tstate: Mapp
                     asyncio = _Interpreter(memory, python, interpreter, number_of_tstate, reader, findings)
                     tasks += asyncio.tasks()
                     loops += asyncio.loops()
-                more = find_trio_tasks(memory, python, interpreter.address, tuple([
-                    tstate.address for tstate in interpreter.threads]), number_of_tstate, findings)
-                loops += more[0]
-                tasks += more[1]
+                if has_imported(python.objects, interpreter.address, "trio"):
+                    from gdbext.tasks.trio_tasks import find_trio_tasks  # few reports need it
+
+                    more = find_trio_tasks(memory, python, tuple([
+                        tstate.address for tstate in interpreter.threads]), number_of_tstate, findings)
+                    loops += more[0]
+                    tasks += more[1]
             except GdbextError as error:
                 what: ProblemKind = "not applicable" if isinstance(error, UnknownLayout) else "unreadable"
                 findings.problem(f"asyncio in interpreter {interpreter.id}", what, because_of(error))

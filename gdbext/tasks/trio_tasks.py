@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from gdbext.cpython.frames import RawFrame
-from gdbext.cpython.trio import TRIO, TrioReader, TrioTask, uses_trio
+from gdbext.cpython.trio import TRIO, TrioReader, TrioTask
 from gdbext.errors import GdbextError
 from gdbext.inferior.protocol import Memory
 from gdbext.model import Awaited, EventLoop, Task
@@ -40,17 +40,14 @@ class _Seen:
     running: bool
 
 
-def find_trio_tasks(memory: Memory, python: Python, interpreter: int, tstates: Sequence[int],
-                    number_of_tstate: Mapping[int, int], findings: Findings) -> tuple[list[EventLoop], list[Task]]:
+def find_trio_tasks(memory: Memory, python: Python, tstates: Sequence[int], number_of_tstate: Mapping[int, int],
+                    findings: Findings) -> tuple[list[EventLoop], list[Task]]:
     """The event loops of trio in an interpreter, and their tasks; what cannot be read is noted in the findings.
 
-    :param interpreter: ``PyInterpreterState *``.
-    :param tstates: its thread states, ``PyThreadState *``.
+    :param tstates: the thread states of the interpreter, ``PyThreadState *``.
     """
     loops: list[EventLoop] = []
     tasks: list[Task] = []
-    if not uses_trio(python.objects, interpreter):
-        return loops, tasks
     reader = TrioReader(memory, python.runtime.layouts, python.objects, python.frames)
     for tstate in tstates:
         try:

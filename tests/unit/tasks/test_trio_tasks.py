@@ -62,10 +62,8 @@ class Trio:
         frame = fake.frame(fake.code_with(f"{TRIO}/_core/_run.py", "run", ["runner"]))
         fake.fill(frame, [runner])
         fake.innermost(fake.tstate, frame)
-        fake.build.put("PyInterpreterState", fake.interp, modules=fake.namespace(trio=fake.module_object()))
         findings = Findings()
-        loops, tasks = find_trio_tasks(fake.memory, python_of(fake), fake.interp, [fake.tstate], {fake.tstate: 1},
-                                       findings)
+        loops, tasks = find_trio_tasks(fake.memory, python_of(fake), [fake.tstate], {fake.tstate: 1}, findings)
         return loops, {task.name: task for task in tasks}, findings.problems
 
 
