@@ -81,6 +81,8 @@ _VARYING = (
     (re.compile(r"\b(LWP|PID|TID|process|fd|socket|pipe):?\[?\]? ?\[?\d+"), r"\1 N"),
     # a thread has run in the last second, or not
     (re.compile(r", asleep for \d+ s\b"), ""),
+    # ranks have waited for a second, or for less
+    (re.compile(r" for \d+ s(?=; rank)"), ""),
     (re.compile(r"\b\d+(\.\d+)? s\b"), "N s"),
     # a thread that runs just then is stopped
     (re.compile(r", (?:not paused|paused N s)(?= |$)"), ", PAUSED"),
