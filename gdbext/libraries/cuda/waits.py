@@ -1,4 +1,4 @@
-"""Waits for the GPU, inside of the CUDA driver. It has no symbols, but exports the functions that programs call.
+"""Waits for the GPU, inside of the CUDA driver or AMD's HIP. They have no symbols, but export what programs call.
 
 A thread waits there in a loop, or sleeps on a semaphore or a condition variable that a thread of the driver signals.
 Neither says more than the name of the function. Confirmed with driver 580 and CUDA 13, PyTorch 2.11 and CuPy 14: also
@@ -18,9 +18,12 @@ from gdbext.locks.seen import SeenWait
 from gdbext.model.reasons import because
 from gdbext.threads.threads import SeenThread
 
-#: A function of the driver, and one that returns when work of the GPU has ended, without the suffix for a version.
-_FUNCTION: Final = re.compile(r"^(cu[A-Z]\w*?)(?:_v\d+)?(?:_pt(?:sz|ds))?$")
-_WAITS: Final = re.compile(r"^cu(?:Ctx|Stream|Event)Synchronize$")
+#: A function of the driver, and one that returns when work of the GPU has ended, without the suffix for a version. A copy
+#: without a stream waits for the work before it, and so does freeing memory.
+_FUNCTION: Final = re.compile(r"^((?:cu|hip)[A-Z]\w*?)(?:_v\d+)?(?:_pt(?:sz|ds))?$")
+_WAITS: Final = re.compile(
+    r"^(?:(?:cu(?:Ctx|Stream|Event)|hip(?:Device|Stream|Event))Synchronize|(?:cu|hip)Memcpy(?!\w*Async)\w*|"
+    r"cuMemFree|cuCtxDestroy|hipFree)$")
 #: Most frames of one thread that are examined.
 _MAX_FRAMES = 64
 

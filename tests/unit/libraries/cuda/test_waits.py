@@ -46,6 +46,9 @@ class Process(FakeTarget):
 @pytest.mark.parametrize(("function", "name"), [
     ("cuStreamSynchronize", "cuStreamSynchronize"), ("cuCtxSynchronize_v2", "cuCtxSynchronize"),
     ("cuEventSynchronize", "cuEventSynchronize"), ("cuStreamSynchronize_ptsz", "cuStreamSynchronize"),
+    ("cuMemcpyDtoH_v2", "cuMemcpyDtoH"), ("cuMemcpy", "cuMemcpy"), ("cuMemFree_v2", "cuMemFree"),
+    ("cuMemcpyDtoHAsync_v2", None), ("cuMemFreeAsync", None), ("cuMemAlloc_v2", None),
+    ("hipDeviceSynchronize", "hipDeviceSynchronize"), ("hipMemcpy", "hipMemcpy"), ("hipMemcpyAsync", None),
     ("cuLaunchKernel", None), ("cublasCreate", None), ("cuStreamSynchronizeLater", None)])
 def test_thread_in_a_loop_of_the_driver_waits_for_the_gpu(function: str, name: str | None) -> None:
     process = Process(function)
@@ -68,6 +71,9 @@ def test_thread_that_sleeps_in_another_function_of_the_driver() -> None:
     report = report_of(process.asleep(APP_DATA + 0x100))
     assert process.what_main_does(report) == "waits in cuLaunchKernel() of the CUDA driver"
     assert judge(report).kind == "computing"
+    process = Process("hipLaunchKernel")
+    assert process.what_main_does(report_of(process.asleep(APP_DATA + 0x100))) == (
+        "waits in hipLaunchKernel() of the HIP runtime")
 
 
 @pytest.mark.parametrize("is_asleep", [False, True])
