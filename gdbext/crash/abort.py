@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from gdbext.crash.pointers import Pointers, read_words
@@ -108,16 +108,21 @@ class AbortReader:
             return self._terminated(fault, why, thrown)
         if thrown and self._is_terminated(names, native):
             return self._uncaught(fault, thrown[0], None)
-        if any("panic" in name for name in names) or self._has_rust(native):
-            panic = rust_panic(self._memory, words, self._pointers.in_image)
-            if panic is not None and is_second_panic(panic):
-                return self._first_panic(fault, panic, registers, native)
-            if panic is not None:
-                text = because("rust-panic", file=panic.file, line=panic.line, column=panic.column,
-                               message=panic.message)
-                return replace(fault, kind="rust-panic", text=text, message=panic.message, evidence=INFERRED,
-                               why=because("panic-on-stack"))
-        return fault
+        is_rust = any("panic" in name for name in names) or self._has_rust(native)
+        panic = rust_panic(self._memory, words, self._in_caller(native) if not is_rust else self._pointers.in_image)
+        if panic is None:
+            return fault
+        if is_rust and is_second_panic(panic):
+            return self._first_panic(fault, panic, registers, native)
+        message = panic.message if is_rust else None
+        if message is None:
+            # a panic that nothing can catch, or code without names: only a panic in flight proves it
+            message = self._in_flight()
+        if message is None and not is_rust:
+            return fault
+        text = because("rust-panic", file=panic.file, line=panic.line, column=panic.column, message=message)
+        return replace(fault, kind="rust-panic", text=text, message=message, evidence=INFERRED,
+                       why=because("panic-on-stack" if panic.message == message else "panic-in-flight"))
 
     def _assertion(self, fault: Fault, registers: Mapping[str, int], native: Sequence[tuple[int, int]]) -> Fault:
         """A failed assertion of the C++ library, whose text is in the buffers of the stack."""
@@ -131,6 +136,17 @@ class AbortReader:
     def _first_panic(self, fault: Fault, second: RustPanic, registers: Mapping[str, int],
                      native: Sequence[tuple[int, int]]) -> Fault:
         """The panic that could not unwind, which is the cause of the second one."""
+        stack = self.used_stack(registers, native)
+        places = rust_places(self._memory, memoryview(stack[:len(stack) & ~7]).cast("Q"), self._pointers.in_image)
+        # the handler of a panic while another one unwinds is further in; several places are those of several panics
+        message = self._in_flight()
+        file, line, column = places[0] if len(places) == 1 else (None, None, None)
+        return replace(fault, kind="rust-panic", message=message or second.message, evidence=INFERRED,
+                       text=because("first-rust-panic", file=file, line=line, column=column, message=message,
+                                    second=second.message), why=because("panic-in-flight"))
+
+    def _in_flight(self) -> str | None:
+        """The message of the panic in flight that is caught furthest out; None if there is none."""
         payloads: list[tuple[int, str]] = []
         left = _MAX_SEARCHED
         for region in self._pointers.space:
@@ -139,14 +155,13 @@ class AbortReader:
                 left -= size
                 payloads += rust_payloads(self._memory, region.start, read_available(self._memory, region.start, size),
                                           self._pointers.in_image)
-        stack = self.used_stack(registers, native)
-        places = rust_places(self._memory, memoryview(stack[:len(stack) & ~7]).cast("Q"), self._pointers.in_image)
-        # the handler of a panic while another one unwinds is further in; several places are those of several panics
-        message = max(payloads, default=(0, None))[1]
-        file, line, column = places[0] if len(places) == 1 else (None, None, None)
-        return replace(fault, kind="rust-panic", message=message or second.message, evidence=INFERRED,
-                       text=because("first-rust-panic", file=file, line=line, column=column, message=message,
-                                    second=second.message), why=because("panic-in-flight"))
+        return max(payloads, default=(0, None))[1]
+
+    def _in_caller(self, native: Sequence[tuple[int, int]]) -> Callable[[int], bool]:
+        """Whether an address is in the file that has called `abort`."""
+        caller = next((pc for pc, _ in native[:_MAX_FRAMES] if not self._sites.in_runtime(pc)), None)
+        module = self._code.module(caller) if caller is not None else None
+        return lambda address: module is not None and self._code.module(address) is module
 
     def _terminated(self, fault: Fault, why: Terminated, thrown: Sequence[CxxException]) -> Fault:
         """The fault, if it is known why std::terminate was called."""
@@ -215,6 +230,8 @@ class AbortReader:
         why = None if first.evidence == DERIVED else because("message-nearest-on-stack")
         if text is not None and first.is_format:
             text = printed(self.used_stack(registers, native), text)
+            if text is None and first.is_far:
+                return replace(fault, kind="fatal-python-error", text=because("python-ended", message=None))
             if text is None:
                 text, evidence, why = without_conversions(first.message or ""), INFERRED, because("values-not-found")
         message = "Fatal Python error: " + ": ".join(part for part in (first.function, text) if part)

@@ -54,9 +54,9 @@ class FatalReader:
         :param native: (program counter, stack pointer) of the thread's frames, innermost first.
         """
         message = seen.fault.message or ""
-        if _ASSERTION in message:
+        if not message.endswith(_OF_FILE):
             return self._assertion(seen, site, native)
-        owner = self._file_owner(site, native) if message.endswith(_OF_FILE) else None
+        owner = self._file_owner(site, native)
         return seen if owner is None else replace(seen, fault=replace(
             seen.fault, text=because("file-lock-owned", fault=seen.fault.text, thread=owner[0], function=owner[1])))
 
@@ -92,7 +92,9 @@ class FatalReader:
         The function that reports it keeps the object in a register that calls preserve.
         """
         registers = self._target.frame_registers(site.thread, depth - 1 + site.offset)
-        kept = [registers[name] for name in self._code.cpu.CALLEE_SAVED if name in registers]
+        outer = self._target.frame_registers(site.thread, depth + site.offset)
+        kept = [registers[name] for name in self._code.cpu.CALLEE_SAVED
+                if name in registers and registers[name] != outer.get(name)]
         return {each: kind[0] for each in (kept if passed is None else (passed,))
                  for kind in [self._pointers.python_object(each)] if kind is not None}
 

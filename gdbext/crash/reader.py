@@ -14,6 +14,7 @@ from gdbext.cpython.values import Limits
 from gdbext.crash.abort import AbortReader
 from gdbext.crash.fault import FaultReader
 from gdbext.crash.gil_rules import GilRules
+from gdbext.crash.heap import damaged_header
 from gdbext.crash.loggers import Logged, LoggerReader
 from gdbext.crash.origins import OriginReader
 from gdbext.crash.pointers import Pointers
@@ -132,6 +133,8 @@ class CrashReader:
                 fault = self._written(fault, WrittenReader(
                     self._memory, self._code, self._sites, faults.origins, self._aborts.is_constant).find(
                         native, self._aborts.used_stack(site.registers, native)), native)
+        if fault.fault.kind == "heap-corruption":
+            fault = self._damaged(fault, site, native, faults.origins)
         if fault.fault.kind == "fatal-python-error":
             fault = FatalReader(self._target, self._code, self._threads, self._side, self._sites, self._pointers,
                                 faults.origins, self._aborts.is_constant).explain(fault, site, native)
@@ -305,6 +308,19 @@ class CrashReader:
                 break
         text = because("rust-out-of-memory", size=size)
         return replace(seen, fault=replace(seen.fault, kind="out-of-memory", text=text))
+
+    def _damaged(self, seen: SeenFault, site: FaultSite, native: Sequence[tuple[int, int]],
+                 origins: OriginReader) -> SeenFault:
+        """The fault with the damaged header of the block that the program was to free."""
+        at = next((i for i, (pc, _) in enumerate(native[:_MAX_TOP]) if not self._sites.in_runtime(pc)), None)
+        if at is None or not {"free", "cfree"}.intersection(self._sites.site(native).functions):
+            return seen
+        block = origins.argument(site.thread, native, at, site.offset)
+        found = damaged_header(self._memory, block) if block else None
+        if found is None:
+            return seen
+        text = because("damaged-header", fault=seen.fault.text, block=found.block, size=found.size, text=found.text)
+        return replace(seen, fault=replace(seen.fault, text=text))
 
     @staticmethod
     def _written(seen: SeenFault, written: Written | None, native: Sequence[tuple[int, int]]) -> SeenFault:

@@ -217,6 +217,9 @@ WORDINGS: Mapping[str, str | Callable[..., str]] = {
     "c-library-ended": "the C library ended the program: {message}",
     "heap-damaged": "the C library ended the program: {message}. The heap was found damaged here; the write or free() "
                     "that damaged it may have been earlier and in other code",
+    "damaged-header": lambda fault, block, size, text: (
+        f"{fault}. The header before block {block:#x} contains the impossible size {size:#x}"
+        + (f"; the text {text!r} ends there" if text else "")),
     "cxx-assertion": lambda message: f"the C++ library ended the program: {message or 'an assertion failed'}",
     "sanitizer-ended": lambda name, found_race: (
         f"{name} ended the program" + (": it found a data race" if found_race else "")

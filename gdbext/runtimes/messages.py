@@ -50,8 +50,9 @@ _CONVERTED = {"p": rb"(?:0x[0-9a-f]+|\(nil\))", "d": rb"-?\d+", "i": rb"-?\d+", 
               "X": rb"[0-9A-F]+", "o": rb"[0-7]+", "f": _FLOAT, "e": _FLOAT, "g": _FLOAT, "c": rb"[ -~]", "%": b"%"}
 #: A call's arguments are loaded at most this many bytes before it.
 _NEAR_CALL = 64
-#: The largest number of words between the call of ``abort()`` and the registers saved by a fatal error's functions.
-_ABORT, _NEAR_ABORT = "abort", 48
+#: The largest number of words between the call of ``abort()`` and the registers saved by a fatal error's functions;
+#: and by one that formats its message.
+_ABORT, _NEAR_ABORT, _NEAR_FORMAT = "abort", 48, 160
 
 #: ``core::panic::Location``: file name and its length, line, column. Some releases count a NUL behind the name.
 _LOCATION = struct.Struct("<QQII")
@@ -102,13 +103,15 @@ class FatalError:
     """A fatal error: ``Fatal Python error: FUNCTION: MESSAGE``.
 
     `evidence` is ``derived`` if the calling code passes exactly these texts, ``inferred`` if they are the nearest ones
-    on the stack. `is_format`: the message is a ``printf`` format; the printed message had values in it.
+    on the stack. `is_format`: the message is a ``printf`` format; the printed message had values in it. `is_far`: it
+    was found so far from the call of `abort` that it counts only if it was printed.
     """
 
     function: str | None
     message: str | None
     evidence: Evidence
     is_format: bool = False
+    is_far: bool = False
 
 
 def fatal_errors(cpu: Architecture, memory: Memory, python: Module, libc: Module, words: Iterable[int],
@@ -141,7 +144,7 @@ def fatal_errors(cpu: Architecture, memory: Memory, python: Module, libc: Module
             is_last = not any(0 < other - index <= _NEAR_ABORT and end != _ABORT for other, end in calls)
             if is_last and python.contains(stack[index]):
                 # the function in between is not exported, or its call is not recognised
-                error = _unnamed_error(memory, stack[index + 1:index + _NEAR_ABORT], is_read_only)
+                error = _unnamed_error(memory, stack[index + 1:index + _NEAR_FORMAT], is_read_only)
         else:
             near = stack[start:index]
             saved = fatal_error_texts(memory, near if found else [*near, *registers], is_read_only)
@@ -217,10 +220,18 @@ def _fatal_error(ending: str, arguments: Mapping[int, str], saved: Sequence[str]
 
 def _unnamed_error(memory: Memory, words: Sequence[int], is_read_only: IsReadOnly) -> FatalError | None:
     """Infer a fatal error from the texts on the stack; a caller's message may be in any memory."""
-    texts = fatal_error_texts(memory, words, is_read_only)
+    near, further = words[:_NEAR_ABORT], words[_NEAR_ABORT:]
+    texts = fatal_error_texts(memory, near, is_read_only)
     message = next((text for text in texts if " " in text), None)
     if message is None:
-        message = next((text for text in fatal_error_texts(memory, words, lambda _: True) if " " in text), None)
+        # a function with a variable number of arguments has a large frame
+        more = fatal_error_texts(memory, further, is_read_only)
+        message = next((text for text in more if " " in text and _CONVERSION.search(text)), None)
+        if message is not None:
+            function = next(filter(_FUNCTION.fullmatch, [*texts, *more]), None)
+            return FatalError(function, message, "inferred", True, True)
+    if message is None:
+        message = next((text for text in fatal_error_texts(memory, near, lambda _: True) if " " in text), None)
         return FatalError(None, message, "inferred") if message else None
     return FatalError(next(filter(_FUNCTION.fullmatch, texts), None), message, "inferred", "%" in message)
 

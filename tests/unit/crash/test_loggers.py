@@ -83,7 +83,7 @@ def test_stream_of_a_function_that_is_no_destructor_is_not_the_reason() -> None:
 FATAL = "F1128 20:58:20.511127   28141 shape.h:843] Check failed: buffer != nullptr"
 
 
-@pytest.mark.parametrize("text, found", [(FATAL, Logged(FATAL, 2)), (f"E{FATAL[1:]}", None), (MESSAGE, None)])
+@pytest.mark.parametrize(("text", "found"), [(FATAL, Logged(FATAL, 2)), (f"E{FATAL[1:]}", None), (MESSAGE, None)])
 def test_function_of_a_logger_whose_destructor_is_inlined_has_a_fatal_line(text: str, found: Logged | None) -> None:
     logger = Logger("absl::log_internal::LogMessage::Flush()")
     logger.target.name(CALLER + 8 - 1, "xla::Shape::dimensions()")

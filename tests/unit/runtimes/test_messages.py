@@ -233,7 +233,11 @@ def test_fatal_error_when_function_is_not_exported() -> None:
     function, message = python.text("PyThreadState_Delete"), python.text("tstate %p is still current")
     assert python.errors(1, after, 2, function, message) == [
         FatalError("PyThreadState_Delete", "tstate %p is still current", "inferred", True)]
-    assert python.errors(1, after, *[0] * 60, function, message) == [], "too far away"
+    assert python.errors(1, after, *[0] * 60, function, message) == [
+        FatalError("PyThreadState_Delete", "tstate %p is still current", "inferred", True, True)]
+    constant = python.text("the state is still current")
+    assert python.errors(1, after, *[0] * 60, function, constant) == [], "too far away"
+    assert python.errors(1, after, *[0] * 160, function, message) == [], "too far away"
     assert python.errors(function, message, after) == [], "on the wrong side"
 
 

@@ -1,6 +1,6 @@
 /* A function writes past the end of its buffer; free() of the next block finds the damaged header later.
 
-Truth: {"says": ["SIGABRT", "(free|malloc|realloc|corrupted|munmap)", "earlier", "release_index|close_all"], "flags": ["-O1"]}
+Truth: {"says": ["SIGABRT", "(free|malloc|realloc|corrupted|munmap)", "earlier", "contains the impossible size 0x6e6e6e6e6e6e6e6e; the text .n{8}", "release_index|close_all"], "flags": ["-O1"]}
 */
 #include <stdlib.h>
 #include <string.h>
