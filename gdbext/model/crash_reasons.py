@@ -32,8 +32,8 @@ CrashCode = Literal[
     "file-is-longer", "freed-large-block", "block-at-page",
     # what the program said when it aborted
     "called-abort", "rust-out-of-memory", "abort-after", "written-before", "fatal-message", "stream-of-logger",
-    "c-library-ended", "heap-damaged", "damaged-header", "cxx-assertion", "sanitizer-ended", "rust-panic", "terminate-called",
-    "terminate-in-handler",
+    "c-library-ended", "heap-damaged", "damaged-header", "cxx-assertion", "sanitizer-ended", "rust-panic",
+    "terminate-called", "terminate-in-handler",
     "terminate-by-program", "joinable-thread", "pure-virtual", "pure-virtual-of", "python-ended", "about-object",
     "file-lock-owned",
     "panic-on-stack", "first-rust-panic", "panic-in-flight", "values-not-found", "message-nearest-on-stack",
