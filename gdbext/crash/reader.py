@@ -70,6 +70,8 @@ _MAY_BE_RACES = frozenset((
 _MAX_NAMED = 8
 #: Functions in the headers of Python, which are compiled into extensions.
 _OF_PYTHON_HEADERS = re.compile(r"/include/python3?[.\d]*[a-z]*/(?:cpython/|internal/)?\w+\.h$")
+#: Functions that free the block that is their first argument; debuggers know them by glibc's internal names.
+_FREES = re.compile(r"(^|_)free$")
 #: The function that ends a Rust program that got no memory.
 _FAILED_ALLOCATION = re.compile(r"^alloc(\[[0-9a-f]+\])?::alloc::handle_alloc_error(::h[0-9a-f]{16})?$")
 #: The source files of Rust's library.
@@ -313,7 +315,7 @@ class CrashReader:
                  origins: OriginReader) -> SeenFault:
         """The fault with the damaged header of the block that the program was to free."""
         at = next((i for i, (pc, _) in enumerate(native[:_MAX_TOP]) if not self._sites.in_runtime(pc)), None)
-        if at is None or not {"free", "cfree"}.intersection(self._sites.site(native).functions):
+        if at is None or not any(map(_FREES.search, self._sites.site(native).functions)):
             return seen
         block = origins.argument(site.thread, native, at, site.offset)
         found = damaged_header(self._memory, block) if block else None
