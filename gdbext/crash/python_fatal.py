@@ -108,7 +108,7 @@ class FatalReader:
                     lock = locks.decode(word) if word >= LOWEST and not word & 7 else None
                 except GdbextError:
                     continue
-                if lock is None or lock.kind != "py-buffered-io" or not lock.locked or not lock.owner:
+                if lock is None or not lock.type_name.startswith("_io.Buffered") or not lock.locked or not lock.owner:
                     continue
                 number = self._threads.number_of_pthread.get(lock.owner)
                 if number is not None and number != site.thread.number:
