@@ -18,8 +18,8 @@ from gdbext.locks.seen import SeenWait
 from gdbext.model.reasons import because
 from gdbext.threads.threads import SeenThread
 
-#: A function of the driver, and one that returns when work of the GPU has ended, without the suffix for a version. A copy
-#: without a stream waits for the work before it, and so does freeing memory.
+#: A function of the driver, and one that returns when work of the GPU has ended, without the suffix for a version. A
+#: copy without a stream waits for the work before it, and so does freeing memory.
 _FUNCTION: Final = re.compile(r"^((?:cu|hip)[A-Z]\w*?)(?:_v\d+)?(?:_pt(?:sz|ds))?$")
 _WAITS: Final = re.compile(
     r"^(?:(?:cu(?:Ctx|Stream|Event)|hip(?:Device|Stream|Event))Synchronize|(?:cu|hip)Memcpy(?!\w*Async)\w*|"
