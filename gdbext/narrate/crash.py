@@ -45,9 +45,12 @@ def title(facts: Facts, crash: Crash) -> Words:
     return (Marked("bad", (fault.signal,)), f"{code} in ", *thread_name(facts, crash.thread), handler)
 
 
-def fault_text(fault: Fault, limit: int = 1000) -> Foreign:
-    """The fault in a sentence on one line, though the program's message may have several."""
-    return Foreign(" ".join(explain(fault.text).split()).rstrip("."), limit)
+def fault_text(fault: Fault, limit: int = 1000, before: str = "") -> Foreign:
+    """The fault in a sentence on one line, though the program's message may have several.
+
+    :param before: what follows the sentence; the message does not end with it.
+    """
+    return Foreign(" ".join(explain(fault.text).split()).removesuffix(before), limit)
 
 
 def what_happened(crash: Crash) -> Words:

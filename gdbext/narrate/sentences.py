@@ -92,7 +92,7 @@ def _crash_sentence(facts: Facts) -> Words:
     crash = facts.report.crash
     assert crash is not None
     return (f"{crash.fault.signal} in ", *thread_name(facts, crash.thread), f"{rule_in_headline(crash)}: ",
-            fault_text(crash.fault, 300))
+            fault_text(crash.fault, 300, "."))
 
 
 def _stopped_sentence(facts: Facts) -> Words:
