@@ -79,7 +79,7 @@ _RUNTIME = re.compile(r"^lib(?:gomp|iomp5?|omp)[-.\d]")
 #: Functions that the headers of the C++ library define.
 _CXX_LIBRARY = re.compile(r"^(?:std|__gnu_cxx)::|^__gthread_")
 #: The source files of Rust's library.
-_RUST_LIBRARY = re.compile(r"(^|/)library/(core|std|alloc)/src/")
+_LANGUAGE_LIBRARY = re.compile(r"(^|/)library/(core|std|alloc)/src/")
 #: Functions that other headers define: those of bindings to Python, and Python's own.
 _BINDINGS = re.compile(r"^(?:pybind11|nanobind)::|^_?Py[A-Z]?\w*_")
 
@@ -102,7 +102,7 @@ def inlined_of_program(frame: Frame) -> InlinedCall | None:
     """The innermost inlined function of a frame, except those of the libraries of C++ and Rust and of bindings."""
     if isinstance(frame, PyFrame):
         return None
-    return next((call for call in inlined_calls(frame) if not _RUST_LIBRARY.search(call.file or "")
+    return next((call for call in inlined_calls(frame) if not _LANGUAGE_LIBRARY.search(call.file or "")
                  and not _CXX_LIBRARY.match(call.function) and not _BINDINGS.match(call.function)), None)
 
 
