@@ -24,7 +24,7 @@ from gdbext.schema.write import document_text
 from gdbext.verdict.judge import verdict_of
 
 #: Verdicts that say little, so that other processes may say more.
-_WEAK = frozenset(("children", "blocked-behind", "queue", "idle", "unknown"))
+_WEAK = frozenset(("job", "children", "blocked-behind", "queue", "idle", "unknown"))
 
 
 class Report:

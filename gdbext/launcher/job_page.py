@@ -12,6 +12,7 @@ from gdbext.model import RECORDED, Report
 from gdbext.narrate import ranks as words
 from gdbext.narrate.frames import own_frame
 from gdbext.narrate.names import Facts, thread_name
+from gdbext.narrate.operations import operation_name, tensor
 from gdbext.narrate.sentences import sentence, verdict_title
 from gdbext.narrate.threads import doing
 from gdbext.narrate.words import plain
@@ -56,7 +57,7 @@ def _rows(look: Look) -> Iterator[tuple[str, str]]:
         told.update(waiting)
         if waiting:
             yield words.rank_list(waiting), ", ".join(filter(None, (
-                words.operation_name(unfinished.operation, unfinished.group), words.tensor(unfinished.operation),
+                operation_name(unfinished.operation, unfinished.group), tensor(unfinished.operation),
                 _place(look, waiting))))
     rest = sorted(set(look.members) - told)
     if rest:
@@ -79,7 +80,7 @@ def _does(look: Look, rank: int) -> str:
     first = min(report.threads, key=lambda thread: thread.number, default=None)
     awaited = look.members[rank].awaited
     if awaited is not None:
-        does = f"waits in {words.operation_name(awaited)}"
+        does = f"waits in {operation_name(awaited)}"
     elif facts.verdict.outcome == "fine" and first is not None:
         does = plain((*thread_name(facts, first.number), " ", *doing(facts, first)))
     else:

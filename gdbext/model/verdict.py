@@ -10,7 +10,8 @@ from gdbext.record import record
 #: See docs/reading-a-report.md for what each means.
 VerdictKind = Literal[
     "crash", "stopped", "deadlock", "task-cycle", "greenlet-cycle", "orphaned-lock", "no-result", "standstill",
-    "event-loop-blocked", "blocked-behind", "children", "pool", "queue", "polling", "computing", "idle", "unknown"]
+    "event-loop-blocked", "job", "blocked-behind", "children", "pool", "queue", "polling", "computing", "idle",
+    "unknown"]
 #: ``stuck``: it does not end by itself. ``outside``: it may end when something outside of the process happens.
 #: ``fine``: the program does not hang. ``doubt``: this cannot be determined.
 Outcome = Literal["stuck", "outside", "fine", "doubt"]
@@ -18,7 +19,7 @@ Outcome = Literal["stuck", "outside", "fine", "doubt"]
 OUTCOMES: Mapping[VerdictKind, Outcome] = {
     "crash": "stuck", "stopped": "outside", "deadlock": "stuck", "task-cycle": "stuck", "greenlet-cycle": "stuck",
     "orphaned-lock": "stuck", "no-result": "stuck", "standstill": "stuck", "event-loop-blocked": "outside",
-    "blocked-behind": "outside",
+    "job": "outside", "blocked-behind": "outside",
     "children": "outside", "pool": "outside", "queue": "outside", "polling": "outside", "computing": "fine",
     "idle": "fine", "unknown": "doubt",
 }

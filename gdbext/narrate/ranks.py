@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from gdbext.jobs.job import Debt, Job, Member, Unfinished
 from gdbext.model import Operation
+from gdbext.narrate.operations import operation_name, tensor
 from gdbext.narrate.words import plural
 
 _TITLES = {"hung": "HUNG JOB", "waits": "WAITING JOB", "working": "WORKING", "unknown": "UNKNOWN"}
@@ -32,20 +33,6 @@ def rank_list(ranks: Sequence[int]) -> str:
         shown += [f"{run[0]}-{run[-1]}"] if len(run) > 2 else [str(rank) for rank in run]
     more = f" and {len(shown) - 2 * _MANY} more" if len(shown) > 2 * _MANY else ""
     return f"rank{'s' if len(ranks) != 1 else ''} {', '.join(shown[:2 * _MANY])}{more}"
-
-
-def operation_name(operation: Operation, group: str | None = None) -> str:
-    """``all_reduce #6 of default_pg``."""
-    number = f" #{operation.number}" if operation.number else ""
-    if operation.peer is not None:
-        return f"{operation.name} {'to' if operation.name == 'send' else 'from'} rank {operation.peer}"
-    return f"{operation.name}{number}" + (f" of {group}" if group else "")
-
-
-def tensor(operation: Operation) -> str:
-    """The type and the sizes of what an operation works on; empty if not known."""
-    sizes = f"({', '.join(map(str, operation.shape))})" if operation.shape else ""
-    return " ".join(filter(None, (operation.of, sizes)))
 
 
 def verdict_title(job: Job) -> str:

@@ -24,6 +24,7 @@ from gdbext.narrate.greenlets import doing as greenlet_doing
 from gdbext.narrate.greenlets import greenlet_name
 from gdbext.narrate.locks import holding, holds
 from gdbext.narrate.names import MANY_LOCKS, Facts, number_list, short_lock, thread_name
+from gdbext.narrate.operations import operation_name
 from gdbext.narrate.tasks import doing as task_doing
 from gdbext.narrate.tasks import task_name
 from gdbext.narrate.threads import doing
@@ -35,6 +36,7 @@ TITLES: Mapping[VerdictKind, str] = {
     "greenlet-cycle": "DEADLOCK OF GREENLETS", "orphaned-lock": "LOCK WITHOUT OWNER",
     "no-result": "RESULT NEVER COMES",
     "standstill": "STANDSTILL", "event-loop-blocked": "EVENT LOOP BLOCKED", "blocked-behind": "BLOCKED",
+    "job": "WAITS FOR OTHER RANKS",
     "children": "WAITS FOR CHILD PROCESSES", "pool": "POOL EXHAUSTED", "queue": "QUEUE BLOCKED",
     "polling": "POLLING", "computing": "COMPUTING", "idle": "NOTHING WRONG FOUND", "unknown": "UNKNOWN",
 }
@@ -266,6 +268,20 @@ def _behind_sentence(facts: Facts) -> Words:
             *_in_work(facts, thread), alike)
 
 
+def _job_sentence(facts: Facts) -> Words:
+    """The operation that other ranks have to take part in."""
+    report, thread = facts.report, facts.threads.get(facts.verdict.threads[0])
+    lock = facts.awaited(thread) if thread is not None else None
+    pending = [(each.begun, each, group) for group in (report.rank.groups if report.rank is not None else ())
+               for each in group.pending if each.begun is not None]
+    if lock is not None and kind_of(lock.kind).of_ranks or not pending:
+        return _behind_sentence(facts)
+    begun, operation, group = min(pending, key=lambda each: each[0])
+    since = f"{report.target.time - begun:.0f} s ago" if report.target.time is not None else "before"
+    return (Foreign(operation_name(operation, group.label), 200),
+            f" was called {since} and has not ended: it ends when the other ranks of the group take part")
+
+
 def _in_work(facts: Facts, thread: Thread | None) -> Words:
     """The function in the middle of which a thread waits for other threads of its process."""
     lock = facts.locks.get(thread.waits.lock) if thread is not None and thread.waits is not None else None
@@ -380,6 +396,7 @@ _SENTENCES: Mapping[str, Callable[[Facts], Words]] = {
     "orphaned-lock": _deadlock_sentence, "no-result": _deadlock_sentence, "standstill": _standstill_sentence,
     "task-cycle": _tasks_sentence,
     "greenlet-cycle": _greenlets_sentence, "event-loop-blocked": _loop_sentence,
+    "job": _job_sentence,
     "blocked-behind": _behind_sentence, "children": _behind_sentence, "pool": _pool_sentence, "queue": _behind_sentence,
     "polling": _polling_sentence, "computing": _computing_sentence, "idle": _idle_sentence,
 }

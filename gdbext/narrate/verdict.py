@@ -175,6 +175,8 @@ def next_step(facts: Facts) -> str:
         return ""
     if verdict.kind == "stopped":
         return continuing(facts.report)
+    if verdict.kind == "job":
+        return f"gdbext ranks {target.pid}"
     if verdict.kind == "children":
         return f"gdbext report --children {target.pid}"
     if verdict.kind in ("blocked-behind", "event-loop-blocked") and verdict.threads:

@@ -24,7 +24,8 @@ EXPLANATIONS: tuple[Callable[[Scene], Verdict | None], ...] = (
     # one that waits holds up others
     tasks.event_loop, outside.blocked_behind, tasks.greenlets_behind, doubts.not_judged, locks.held_up,
     # no thread runs
-    outside.in_kernel, outside.first_thread, results.pool, results.result, tasks.tasks_left, results.left_waiting,
+    outside.job, outside.in_kernel, outside.first_thread, results.pool, results.result, tasks.tasks_left,
+    results.left_waiting,
     doubts.unknown_holder, doubts.unknown_greenlet,
     process.polling, process.computing, doubts.unreadable)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 
-from gdbext.model import LONG, RESULT_PENDING, TO_READ, Lock, PyFrame, Report, Thread
+from gdbext.model import LONG, RESULT_PENDING, TO_READ, Lock, Operation, PyFrame, Report, Thread
 from gdbext.model.frames import library_of
 from gdbext.model.kinds import GIL, kind_of
 from gdbext.model.reasons import REQUESTS, find_reasons, owes_answer, parts
@@ -16,6 +16,8 @@ _OUTSIDE = frozenset((
     "waits-for-aio", "waits-for-message", "waits-for-room", "waits-for-semaphores", "opens", "wrote-a-part"))
 #: Waits for a file system, which have no timeout.
 _FILE_SYSTEM = frozenset(("waits-for-file-system", "opens"))
+#: After how long an operation of a job is one that others do not take part in, in seconds.
+_LONG_OPERATION = 10.0
 #: A wait for a database, which is described only once it has lasted.
 _DATABASE = "waits-for-database"
 #: Waits for the GPU, also of a thread that runs in a loop meanwhile.
@@ -140,6 +142,17 @@ class Scene:
         lock = self.locks.get(thread.waits.lock) if thread.waits is not None and not thread.waits.timed else None
         return lock is not None and lock.is_outside and any(
             generation > 0 for generation in _generations(lock))
+
+    def awaits_ranks(self, thread: Thread) -> bool:
+        """Whether a thread waits for an operation in which other ranks of a job take part."""
+        lock = self.locks.get(thread.waits.lock) if thread.waits is not None else None
+        return lock is not None and kind_of(lock.kind).of_ranks
+
+    def overdue(self) -> Operation | None:
+        """The operation that the process has called with other ranks of a job, and that has not ended for long."""
+        rank, now = self.report.rank, self.report.target.time
+        return next((each for group in (rank.groups if rank is not None else ()) for each in group.pending
+                     if each.begun is not None and now is not None and now - each.begun >= _LONG_OPERATION), None)
 
     def waits_for_result(self, thread: Thread) -> bool:
         """Whether a thread waits for a result, without a timeout."""

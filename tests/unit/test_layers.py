@@ -208,11 +208,12 @@ def test_the_launcher_runs_without_gdb() -> None:
                 "gdbext.model.verdict", "gdbext.narrate", "gdbext.narrate.classes", "gdbext.narrate.cluster",
                 "gdbext.narrate.deadlocks", "gdbext.narrate.frames", "gdbext.narrate.names",
                 "gdbext.narrate.sentences", "gdbext.narrate.threads", "gdbext.narrate.processes",
-                "gdbext.narrate.ranks", "gdbext.narrate.reasons", "gdbext.narrate.verdict", "gdbext.narrate.words",
-                "gdbext.record", "gdbext.render.dot", "gdbext.render.escape", "gdbext.render.html",
-                "gdbext.render.output_file", "gdbext.render.plain_text", "gdbext.render.shown", "gdbext.render.style",
-                "gdbext.render.text", "gdbext.schema.ranks", "gdbext.schema.read", "gdbext.schema.shapes",
-                "gdbext.schema.write", "gdbext.verdict.graph", "gdbext.verdict.judge"}, module
+                "gdbext.narrate.operations", "gdbext.narrate.ranks", "gdbext.narrate.reasons",
+                "gdbext.narrate.verdict", "gdbext.narrate.words", "gdbext.record", "gdbext.render.dot",
+                "gdbext.render.escape", "gdbext.render.html", "gdbext.render.output_file", "gdbext.render.plain_text",
+                "gdbext.render.shown", "gdbext.render.style", "gdbext.render.text", "gdbext.schema.ranks",
+                "gdbext.schema.read", "gdbext.schema.shapes", "gdbext.schema.write", "gdbext.verdict.graph",
+                "gdbext.verdict.judge"}, module
 
 
 # -- members --------------------------------------------------------------------------------------------------

@@ -61,6 +61,9 @@ def run(options: argparse.Namespace) -> int:
     pids = [int(text) for text in options.targets if text.isdecimal()]
     if pids and len(pids) < len(options.targets):
         raise UsageError("the targets are processes and files", "name only PIDs, or only cores and documents")
+    if len(pids) == 1:
+        # a rank stands for its job
+        pids = job.roots_of_job(pids[0]) or pids
     found = job.look(pids, how) if pids else _look_at_files(options.targets, how)
     if found is None:
         raise Unreadable("no rank of a job is among these processes and their descendants",

@@ -15,6 +15,6 @@ LIBRARY: Final = Library(
     kinds={COLLECTIVE: Kind(
         "none: it ends when the other ranks have called it", name="operation", behaviour="outside", of_ranks=True,
         waited_in="c10d::Work::wait, and sends and receives of gloo")},
-    words={"needs-other-ranks": "it ends when the other ranks of the group take part; `gdbext ranks` shows them"},
+    words={"needs-other-ranks": "it ends when the other ranks of the group take part"},
     has_ranks=True,
 )

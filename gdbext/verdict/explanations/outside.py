@@ -28,13 +28,29 @@ def blocked_behind(scene: Scene) -> Verdict | None:
             continue
         joined = all(scene.only_joins(scene.threads[other]) for other in behind)
         if scene.waits_outside(thread) and not (joined and scene.is_served(thread)):
-            kind: VerdictKind = "children" if scene.waits_for_children(thread) else "blocked-behind"
+            kind = _kind(scene, thread)
         elif not joined:
             kind = "blocked-behind"
         else:
             continue
         best = Verdict(kind, (number,), tuple(behind))
     return best
+
+
+def _kind(scene: Scene, thread: Thread) -> VerdictKind:
+    """What is outside of the process that a thread waits for."""
+    if scene.awaits_ranks(thread):
+        return "job"
+    return "children" if scene.waits_for_children(thread) else "blocked-behind"
+
+
+def job(scene: Scene) -> Verdict | None:
+    """The process has called an operation of a job a while ago, which other ranks have to take part in."""
+    if scene.running or not scene.overdue():
+        return None
+    waiting = [number for number, thread in scene.threads.items() if scene.awaits_ranks(thread)]
+    number = waiting[0] if waiting else scene.first
+    return Verdict("job", (number,), tuple(scene.behind(number)))
 
 
 def in_kernel(scene: Scene) -> Verdict | None:
@@ -64,7 +80,7 @@ def first_thread(scene: Scene) -> Verdict | None:
     if scene.takes_next(first):
         return None
     if scene.waits_outside(first):
-        return Verdict("children" if scene.waits_for_children(first) else "blocked-behind", (first.number,))
+        return Verdict(_kind(scene, first), (first.number,))
     # other threads bring the results of child processes, unless they wait for the first thread themselves
     if (scene.waits_for_result(first) and first.number not in scene.waiting
             and any(scene.waits_for_children(thread) for thread in scene.report.threads)):

@@ -87,7 +87,7 @@ def test_sentence_of_a_verdict_whose_facts_a_document_lacks(kind: VerdictKind) -
     report = replace(gil_deadlock(), threads=(), locks=(), deadlocks=(), runtimes=(), verdict=Verdict(kind))
     facts = Facts(report)
     assert plain(sentences.sentence(facts))
-    assert verdict.next_step(facts) in ("", "gdbext report --children 885")
+    assert verdict.next_step(facts) in ("", "gdbext report --children 885", "gdbext ranks 885")
     assert TextRenderer(report, Style(False), lambda file, line: None).threads(None, False, "full")
 
 

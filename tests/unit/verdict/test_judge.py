@@ -17,11 +17,15 @@ from gdbext.model import (
     Frame,
     Greenlet,
     GreenletWait,
+    Group,
     Holder,
+    Identity,
     Lock,
     NativeFrame,
+    Operation,
     Polling,
     PyFrame,
+    Rank,
     Report,
     Stopped,
     TargetInfo,
@@ -563,3 +567,35 @@ def test_event_loop_that_waits_for_a_thread_to_end() -> None:
     found = judge(report(SERVING, accepts, closing, locks=LOCKS))
     assert (found.kind, found.threads, found.behind) == ("blocked-behind", (2,), (4,))
     assert judge(report(SERVING, accepts, thread(4, END_OF_2), locks=LOCKS)).kind == "idle"
+
+
+OPERATION = replace(lock("collective", 23, state="not finished"), name="all_reduce #6 of default_pg")
+
+
+def rank(ago: float | None = None) -> Rank:
+    pending = (Operation("all_reduce", 6, begun=1000.0 - ago),) if ago is not None else ()
+    return Rank(Identity(0, 2), (Group("0", "default_pg", None, pending),))
+
+
+@pytest.mark.parametrize(("threads", "ago", "kind", "numbers", "behind"), [
+    # a thread waits for the operation
+    ([thread(1, OPERATION)], None, "job", (1,), ()),
+    ([thread(1, HELD_BY_2), thread(2, OPERATION)], None, "job", (2,), (1,)),
+    # or none is known to, and the operation should have ended long ago
+    ([thread(1, EVENT)], 60.0, "job", (1,), ()),
+    ([thread(1, EVENT), thread(2, OPERATION)], 60.0, "job", (2,), ()),
+    # healthy: the operation has just begun, or runs beside other work
+    ([thread(1, SERVED, syscall="epoll_wait")], 1.0, "idle", (), ()),
+    ([thread(1, SERVED, syscall="epoll_wait")], None, "idle", (), ()),
+    ([thread(1, status="running"), thread(2, EVENT)], 60.0, "computing", (1,), ()),
+])
+def test_operations_of_a_job(threads: list[Thread], ago: float | None, kind: str, numbers: tuple[int, ...],
+                             behind: tuple[int, ...]) -> None:
+    made = replace(report(*threads, locks=(*LOCKS, OPERATION)), rank=rank(ago), target=replace(INFO, time=1000.0))
+    found = judge(made)
+    assert (found.kind, found.threads, found.behind) == (kind, numbers, behind)
+
+
+def test_deadlock_of_a_rank_is_more_than_its_operation() -> None:
+    made = replace(gil_deadlock(), rank=rank(60.0))
+    assert judge(replace(made, target=replace(made.target, time=1000.0))).kind == "deadlock"
