@@ -35,7 +35,7 @@ from gdbext.narrate.words import plain
 from gdbext.processes.graph import Node, ProcessDeadlock, Wait, find_deadlocks
 from gdbext.processes.waits import STILL, watch
 from gdbext.record import record
-from gdbext.render.escape import Safe, as_text, json_line, printable
+from gdbext.render.escape import Safe, as_text, concatenated, json_line, printable
 from gdbext.render.plain_text import one_line
 from gdbext.render.shown import Shown
 from gdbext.verdict.judge import (
@@ -161,9 +161,15 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError("--children needs a PID: a core does not name child processes", "leave it out")
     if options.dot is not None:
         raise UsageError("--children draws no graph for Graphviz", "take --html FILE instead of --dot")
-    tree = snapshot_tree(target.pid, parse_options(options))
+    from gdbext.launcher import job_page
+
+    how = parse_options(options)
+    job = job_page.find(target.pid, how) if not options.json else None
+    tree = snapshot_tree(target.pid, how)
+    if job is not None:
+        write(concatenated([job_page.head(job), as_text([""])]))
     write_tree(tree, tree.triage, options)
-    return tree.status
+    return worst([tree.status, *([job_page.STATUS[job.job.kind]] if job is not None else [])])
 
 
 def write_tree(tree: Tree, found: Triage, options: argparse.Namespace) -> None:

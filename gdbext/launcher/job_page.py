@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from gdbext.launcher import job, pager
+from gdbext.launcher import job
 from gdbext.launcher.job import Look, roots_of_job
 from gdbext.launcher.snapshots.options import Options
 from gdbext.launcher.status import FOUND, NO_ANSWER, NOTHING_FOUND, OUTSIDE
@@ -27,14 +27,19 @@ _WIDTH = 24
 _LONGEST = 600
 
 
-def text(look: Look) -> Safe:
-    """The verdict with a line for each kind of rank, and the reports of those that matter."""
+def head(look: Look) -> Safe:
+    """The verdict with a line for each kind of rank."""
     lines = [f"{words.verdict_title(look.job)}: {words.verdict_sentence(look.job, len(look.members))}.", ""]
     rows = list(_rows(look))
     width = min(max((len(row[0]) for row in rows), default=0), _WIDTH)
     lines += [f"  {who:{width}}  {what}" for who, what in rows]
     lines.append(f"  {words.how_known(look.evidence)}")
-    parts = [as_text([printable(line, _LONGEST) for line in lines])]
+    return as_text([printable(line, _LONGEST) for line in lines])
+
+
+def text(look: Look) -> Safe:
+    """The verdict, and the reports of the ranks that matter."""
+    parts = [head(look)]
     for rank in dict.fromkeys([*look.job.causes, *look.job.circle, *look.texts]):
         if rank in look.texts:
             parts += [as_text(["", f"---- rank {rank}, process {look.members[rank].pid}", ""]), look.texts[rank]]
@@ -112,14 +117,8 @@ def document(look: Look) -> Safe:
 STATUS: Mapping[str, int] = {"hung": FOUND, "waits": OUTSIDE, "working": NOTHING_FOUND, "unknown": NO_ANSWER}
 
 
-def run_if_found(pid: int, options: Options, use_pager: bool) -> int | None:
-    """Write the answer for a job if a process starts one, or is a rank of one, that does not go on.
-
-    :return: the exit status; None if there is no such job.
-    """
+def find(pid: int, options: Options) -> Look | None:
+    """The job that a process starts, or is a rank of, if it does not go on; None if there is no such job."""
     roots = roots_of_job(pid)
     found = job.look(roots, options) if roots else None
-    if found is None or found.job.kind not in ("hung", "waits"):
-        return None
-    pager.write_report(text(found), use_pager)
-    return STATUS[found.job.kind]
+    return found if found is not None and found.job.kind in ("hung", "waits") else None

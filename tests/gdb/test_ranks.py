@@ -55,6 +55,10 @@ def test_a_deadlock_in_one_rank(tmp_path: Path) -> None:
             report = launch("report", str(target), "--color", "never")
             assert report.status == 1
             assert report.stdout.startswith("HUNG JOB: ")
+        family = launch("report", str(job.pid), "--children", "--color", "never")
+        assert family.status == 1
+        assert family.stdout.startswith("HUNG JOB: ")
+        assert "4 processes: " in family.stdout
         # its own report is the answer
         assert launch("report", str(job.ranks[2]), "--color", "never").stdout.splitlines()[2].startswith("DEADLOCK: ")
 

@@ -91,9 +91,10 @@ def run(options: argparse.Namespace) -> int:
         if pid is not None and only_text and not options.alone and made.status not in (FOUND, NO_GDB):
             from gdbext.launcher import job_page
 
-            status = job_page.run_if_found(pid, how, options.pager)
-            if status is not None:
-                return status
+            stuck = job_page.find(pid, how)
+            if stuck is not None:
+                write_report(job_page.text(stuck), options.pager)
+                return job_page.STATUS[stuck.job.kind]
         # the answer may be in a child of the only target, or in a process that it waits for
         follows = pid is not None and options.html is None and options.dot is None and not options.alone
         if pid is not None and follows and isinstance(made, Report) and made.awaited is not None:
