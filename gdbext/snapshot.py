@@ -46,6 +46,7 @@ from gdbext.model import (
 from gdbext.model.kinds import kind_of
 from gdbext.model.reasons import Reason, because
 from gdbext.proofs.known_code import KnownCode
+from gdbext.runtimes.emulators import find_emulator
 from gdbext.stacks.mixed import MixedStacks
 from gdbext.tasks.asyncio_tasks import AsyncioTasks, find_tasks
 from gdbext.tasks.greenlet_waits import find_greenlet_waits
@@ -339,9 +340,11 @@ class Snapshot:
         guard = self._findings.guard
         ended = guard("ended child processes", lambda: self._ended_children, (), doubt=False)
         runtimes = guard("runtimes", lambda: self._python.runtimes(waiters), ())
+        emulator = find_emulator(target.executable, origin.command_line)
         unknown = None if deadlocks else guard("holders", self._doubts.why_unknown_holders, None)
+        notes = (*self._findings.notes, *ended, *((emulator,) if emulator is not None else ()))
         return Report(info, runtimes, tuple(threads), tuple(locks.values()), deadlocks,
-                      (*self._findings.problems, *not_interleaved), (*self._findings.notes, *ended),
+                      (*self._findings.problems, *not_interleaved), notes,
                       self._doubts.why_no_verdict() or unknown,
                       rank=self._findings.guard("rank of the job", lambda: self._rank, None, doubt=False))
 

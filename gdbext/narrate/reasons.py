@@ -136,6 +136,8 @@ _WORDINGS: Mapping[ReasonCode, Wording] = {
 
     "build-differs": "the core was made with build {core}, the file {path} is build {file}",
     "file-does-not-fit": "the file {path} does not fit where the core has it mapped",
+    "emulated": lambda by, program=None: (
+        f"the program{f' {program}' if program else ''} runs under {by}: native stacks are those of {by}"),
     "finalizing": "thread {thread} finalises Python {version}: other threads that request the GIL end or sleep forever",
     "frames-unlisted": "its native stack beyond {file}, which GDB does not list",
     "frames-without-description": "its native stack beyond {file}, which has no usable unwind information",
