@@ -21,17 +21,20 @@ class _Launcher(NamedTuple):
     rank: str
     size: str
     local_rank: str
+    local_size: str
     run: str | None = None
 
 
 #: A program below several launchers has the variables of each; the first is the one that its library asks.
 _LAUNCHERS: Final = (
-    _Launcher("torchrun", "TORCHELASTIC_RUN_ID", "RANK", "WORLD_SIZE", "LOCAL_RANK", "TORCHELASTIC_RUN_ID"),
-    _Launcher("torch.distributed", "MASTER_ADDR", "RANK", "WORLD_SIZE", "LOCAL_RANK"),
+    _Launcher("torchrun", "TORCHELASTIC_RUN_ID", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE",
+              "TORCHELASTIC_RUN_ID"),
+    _Launcher("torch.distributed", "MASTER_ADDR", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"),
     _Launcher("Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
-              "OMPI_COMM_WORLD_LOCAL_RANK", "PMIX_NAMESPACE"),
-    _Launcher("MPI", "PMI_RANK", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"),
-    _Launcher("Slurm", "SLURM_PROCID", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_JOB_ID"),
+              "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE", "PMIX_NAMESPACE"),
+    _Launcher("MPI", "PMI_RANK", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"),
+    _Launcher("Slurm", "SLURM_PROCID", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_NTASKS_PER_NODE",
+              "SLURM_JOB_ID"),
 )
 _ROLE: Final = "ROLE_NAME"
 #: All variables that are read.
@@ -60,7 +63,8 @@ def identity_of(environment: Mapping[str, str], title: str | None = None) -> Ide
         if launcher.sign in environment and rank is not None:
             run = environment.get(launcher.run) if launcher.run is not None else None
             return Identity(rank, _number(environment, launcher.size), _number(environment, launcher.local_rank),
-                            launcher.name, run if run not in _UNNAMED else None, role)
+                            launcher.name, run if run not in _UNNAMED else None, role,
+                            _number(environment, launcher.local_size))
     return Identity(role=role) if engine else None
 
 

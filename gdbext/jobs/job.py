@@ -24,11 +24,12 @@ _MOMENT = 1.0
 #: Operations whose tensors have one size in all ranks.
 _SAME_SIZE = frozenset(("all_reduce", "broadcast", "reduce"))
 
-#: ``alive``: it runs or sleeps; ``stopped`` by a signal or a tracer; ``ended``: a zombie; ``missing``: no process.
-State = Literal["alive", "stopped", "ended", "missing"]
+#: ``alive``: it runs or sleeps; ``stopped`` by a signal or a tracer; ``ended``: a zombie; ``missing``: it should be on
+#: a machine that was read, and there is no process; ``elsewhere``: it was not read.
+State = Literal["alive", "stopped", "ended", "missing", "elsewhere"]
 #: Why a rank owes an operation; ``no-message``: it has not answered a send or receive; ``stopped``: it has called the
 #: operation, and was stopped.
-Debt = Literal["not-called", "other-operation", "other-size", "no-message", "stopped", "ended", "missing"]
+Debt = Literal["not-called", "other-operation", "other-size", "no-message", "stopped", "ended", "missing", "elsewhere"]
 #: ``hung``: it does not end by itself. ``waits`` for a rank that may still act. ``working``. ``unknown``.
 JobKind = Literal["hung", "waits", "working", "unknown"]
 
@@ -113,6 +114,14 @@ class Job:
     circle: tuple[int, ...] = ()
 
 
+def with_absent(members: Mapping[int, Member], size: int) -> dict[int, Member]:
+    """The members with those that were not seen: they are missing only if they must be on a machine that was read."""
+    local = {rank for member in members.values() for rank in member.identity.neighbours}
+    absent = {rank: Member(Identity(rank, size), state="missing" if rank in local else "elsewhere")
+              for rank in range(size) if rank not in members}
+    return {**members, **absent}
+
+
 def find_unfinished(members: Mapping[int, Member], size: int, now: float) -> list[Unfinished]:
     """The operations that members have called and not finished, one for each group.
 
@@ -142,9 +151,9 @@ def find_unfinished(members: Mapping[int, Member], size: int, now: float) -> lis
 
 def _debt(member: Member | None, alive: Debt) -> Debt:
     """Why a rank owes an operation, if it is not one that it has called in another way."""
-    if member is None or member.state == "missing":
-        return "missing"
-    return "ended" if member.state == "ended" else alive
+    if member is None:
+        return "elsewhere"
+    return member.state if member.state in ("ended", "missing", "elsewhere") else alive
 
 
 def _age(now: float, operations: Iterable[Operation]) -> float | None:
@@ -195,6 +204,7 @@ def _signature(operation: Operation) -> tuple[object, ...]:
 
 def judge(members: Mapping[int, Member], size: int, now: float) -> Job:
     """Judge a job. Reports of the ranks that owe an operation tell more; without them it may only be in doubt."""
+    members = with_absent(members, size)
     unfinished = find_unfinished(members, size, now)
     if not unfinished:
         return Job("working" if any(member.groups for member in members.values()) else "unknown", size)
@@ -233,10 +243,10 @@ def _is_at_work(unfinished: Sequence[Unfinished], causes: Sequence[int], members
     """
     if any(each.mismatch for each in unfinished) or not causes:
         return not any(each.mismatch or each.operation.is_pair for each in unfinished)
-    return all(members[rank].state == "alive" and (
+    return all(members[rank].state == "elsewhere" or members[rank].state == "alive" and (
         members[rank].works if unfinished[0].evidence == INFERRED else members[rank].outcome in (None, "fine"))
         for rank in causes)
 
 
 def _never_acts(member: Member | None) -> bool:
-    return member is None or member.state in ("ended", "missing") or member.outcome == "stuck"
+    return member is not None and (member.state in ("ended", "missing") or member.outcome == "stuck")

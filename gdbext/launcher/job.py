@@ -14,7 +14,7 @@ from gdbext.glance import Glances
 from gdbext.inferior.proc.process import Proc
 from gdbext.inferior.proc.status import parent_of, process_tree, state_of
 from gdbext.inferior.proc.stopped import read_stopped
-from gdbext.jobs.job import Job, Member, State, find_unfinished, judge
+from gdbext.jobs.job import Job, Member, State, find_unfinished, judge, with_absent
 from gdbext.launcher.snapshots.options import Options, Target
 from gdbext.launcher.snapshots.pool import processors, run_all
 from gdbext.launcher.snapshots.snapshot import Snapshot, take_snapshot
@@ -107,7 +107,7 @@ def look(pids: Sequence[int], options: Options) -> Look | None:
 
 def _add_zombie(members: dict[int, Member], size: int, pids: Sequence[int]) -> None:
     """Add the rank that has ended and that nobody has waited for, if it is the only one: its variables are gone."""
-    missing = [rank for rank in range(size) if rank not in members]
+    missing = [rank for rank, member in with_absent(members, size).items() if member.state == "missing"]
     ended = [child for root in pids for pid, _ in process_tree(root) for child in Proc(pid).ended_children()]
     if len(missing) == len(ended) == 1:
         rank, child = missing[0], ended[0]

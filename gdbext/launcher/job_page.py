@@ -50,13 +50,20 @@ def _rows(look: Look) -> Iterator[tuple[str, str]]:
     """The ranks that owe an operation, each with what it does, and then those that wait together."""
     told: set[int] = set()
     for unfinished in look.job.unfinished:
+        absent = [each.rank for each in unfinished.owing if each.rank not in look.members]
         for each in unfinished.owing:
-            if each.rank not in told:
+            if each.rank not in told and each.rank in look.members:
                 told.add(each.rank)
-                is_known = look.evidence == RECORDED and each.debt not in ("ended", "missing", "no-message")
+                is_known = look.evidence == RECORDED and each.debt not in ("ended", "no-message")
                 yield words.rank_list([each.rank]), "  ".join(filter(None, (
-                    *_about(look, each.rank), words.last_finished(each.last) if is_known else "",
-                    _does(look, each.rank))))
+                    words.place_of(look.members[each.rank], look.hosts), words.state_of(look.members[each.rank]),
+                    words.last_finished(each.last) if is_known else "", _does(look, each.rank))))
+        for debt in ("missing", "elsewhere"):
+            ranks = [rank for rank in absent if rank not in told and any(
+                each.rank == rank and each.debt == debt for each in unfinished.owing)]
+            told.update(ranks)
+            if ranks:
+                yield words.rank_list(ranks), words.ABSENT[debt]
     for unfinished in look.job.unfinished:
         waiting = [rank for rank in unfinished.waiting if rank not in told]
         told.update(waiting)
@@ -67,13 +74,6 @@ def _rows(look: Look) -> Iterator[tuple[str, str]]:
     rest = sorted(set(look.members) - told)
     if rest:
         yield words.rank_list(rest), words.in_no_operation(bool(look.job.unfinished))
-
-
-def _about(look: Look, rank: int) -> tuple[str, str]:
-    member = look.members.get(rank)
-    if member is None:
-        return "", words.NO_PROCESS
-    return words.place_of(member, look.hosts), words.state_of(member)
 
 
 def _does(look: Look, rank: int) -> str:

@@ -10,8 +10,9 @@ from gdbext.record import record
 class Identity:
     """Which process of a job this is; a member that is not known is None.
 
-    `launcher` is what started it, such as ``torchrun`` or ``Open MPI``; `run` names the job; `role` is what the process
-    does in it if not all do the same.
+    `size` is how many ranks the job has, and `local_size` how many of them run on this machine. `launcher` is what
+    started it, such as ``torchrun`` or ``Open MPI``; `run` names the job; `role` is what the process does in it if not
+    all do the same.
     """
 
     rank: int | None = None
@@ -20,6 +21,19 @@ class Identity:
     launcher: str | None = None
     run: str | None = None
     role: str | None = None
+    local_size: int | None = None
+
+    @property
+    def neighbours(self) -> range:
+        """The ranks that must be on the same machine; only itself where that is not known."""
+        if self.rank is None:
+            return range(0)
+        if self.local_size is not None and self.local_size == self.size:
+            return range(self.local_size)
+        if self.launcher == "torchrun" and self.local_size is not None and self.local_rank is not None:
+            first = self.rank - self.local_rank
+            return range(first, first + self.local_size)
+        return range(self.rank, self.rank + 1)
 
 
 @record

@@ -12,10 +12,10 @@ from gdbext.narrate.words import plural
 _TITLES = {"hung": "HUNG JOB", "waits": "WAITING JOB", "working": "WORKING", "unknown": "UNKNOWN"}
 _DEBTS: dict[Debt, str] = {
     "not-called": "not called it", "no-message": "not answered", "stopped": "been stopped", "ended": "ended",
-    "missing": "no process", "other-operation": "called another operation",
+    "missing": "no process", "elsewhere": "not been read", "other-operation": "called another operation",
     "other-size": "called it with another size"}
 #: What is said of a rank without a process.
-NO_PROCESS = "there is no process on this machine"
+ABSENT = {"missing": "there is no process on this machine", "elsewhere": "not read: of another machine or container"}
 #: Most operations and ranks that one sentence names.
 _MANY = 4
 
@@ -88,7 +88,7 @@ def state_of(member: Member) -> str:
         return "stopped" + (f" by {member.signal}" if member.signal else "")
     if member.state == "ended":
         return f"killed by {member.signal}" if member.signal else "it has ended"
-    return NO_PROCESS if member.state == "missing" else ""
+    return ABSENT.get(member.state, "")
 
 
 def place_of(member: Member, hosts: int) -> str:

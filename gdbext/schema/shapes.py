@@ -306,7 +306,7 @@ def _write_verdict(report: model.Report) -> dict[str, Any]:
 
 IDENTITY = shape(
     model.Identity, rank=NUMBER_OR_NONE, size=NUMBER_OR_NONE, local_rank=NUMBER_OR_NONE, launcher=TEXT_OR_NONE,
-    run=TEXT_OR_NONE, role=TEXT_OR_NONE)
+    run=TEXT_OR_NONE, role=TEXT_OR_NONE, local_size=NUMBER_OR_NONE)
 OPERATION = shape(
     model.Operation, name=TEXT, number=NUMBER_OR_NONE, is_pair=FLAG, shape=NUMBERS, of=TEXT_OR_NONE,
     begun=or_none(SECONDS), finished=FLAG, peer=NUMBER_OR_NONE, backend=TEXT_OR_NONE)

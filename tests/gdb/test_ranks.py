@@ -80,6 +80,7 @@ def test_joined_documents(tmp_path: Path) -> None:
         assert found["verdict"]["causes"] == [2]
         assert found["operations"][0]["waiting"] == [0, 1]
         assert found["reports"]["2"]["verdict"]["kind"] == "deadlock"
+    # the file of rank 2 is not there, though it ran on the same machine
     lacking = launch("ranks", *names[:2], "--json")
     assert json.loads(lacking.stdout)["operations"][0]["owing"][0]["debt"] == "missing"
 
@@ -120,6 +121,18 @@ def test_healthy_jobs(scene: str, tmp_path: Path) -> None:
         assert found["verdict"]["kind"] == "working"
         # after a while the others are said to wait for the rank that computes
         assert "HUNG" not in launch("report", str(job.pid), "--color", "never").stdout
+
+
+def test_half_of_a_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other ranks are on another machine: nobody says that they have ended."""
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
+    with running("lock", tmp_path) as job:
+        os.kill(job.ranks[2], signal.SIGKILL)
+        while state_of(job.ranks[2]) not in ("Z", None):
+            time.sleep(0.01)
+        status, found = document(job)
+        assert [(each["rank"], each["debt"]) for each in found["operations"][0]["owing"]] == [(2, "elsewhere")]
+        assert status in (0, 5)
 
 
 def test_a_stopped_rank(tmp_path: Path) -> None:

@@ -137,6 +137,7 @@ def launch(scene: str, size: int, library: str) -> None:
     ranks = []
     for number in range(size):
         environment = {**os.environ, "RANK": str(number), "LOCAL_RANK": str(number), "WORLD_SIZE": str(size),
+                       "LOCAL_WORLD_SIZE": os.environ.get("LOCAL_WORLD_SIZE", str(size)),
                        "MASTER_ADDR": "localhost", "TORCHELASTIC_RUN_ID": "nightly"}
         ranks.append(subprocess.Popen([sys.executable, __file__, scene, "rank", library], env=environment,
                                       stdout=subprocess.PIPE, text=True))

@@ -90,6 +90,7 @@ def launch(scene: str, size: int) -> None:
     ranks = []
     for number in range(size):
         environment = {**os.environ, "RANK": str(number), "LOCAL_RANK": str(number), "WORLD_SIZE": str(size),
+                       "LOCAL_WORLD_SIZE": str(size),
                        "MASTER_ADDR": "localhost", "OMP_NUM_THREADS": "1", "TORCH_FR_BUFFER_SIZE": "2000"}
         ranks.append(subprocess.Popen([sys.executable, __file__, scene, str(size)], env=environment,
                                       stdout=subprocess.PIPE, text=True))

@@ -277,7 +277,7 @@ def asyncio() -> Report:
         variables=((Local("x", "int", "1"),), (), ()))
     ended = Operation("all_reduce", 5, shape=(8, 2), of="float32", begun=1.5, finished=True, backend="gloo")
     pending = Operation("recv", None, is_pair=True, peer=1)
-    rank = Rank(Identity(0, 2, 0, "torchrun", "nightly", "trainer"), (
+    rank = Rank(Identity(0, 2, 0, "torchrun", "nightly", "trainer", 2), (
         Group("0", "default_pg", (0, 1), (pending,), ended), Group("1", None, None, evidence=INFERRED)), pending)
     return dataclasses.replace(report, threads=(first, *report.threads[1:]), locks=(*report.locks, held), tasks=tasks,
                                rank=rank,

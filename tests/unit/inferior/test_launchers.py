@@ -25,6 +25,8 @@ TORCHRUN = {"TORCHELASTIC_RUN_ID": "none", "RANK": "3", "WORLD_SIZE": "16", "LOC
     ({"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "4", "OMPI_COMM_WORLD_LOCAL_RANK": "1",
       "PMIX_NAMESPACE": "prterun-a-1@1"}, Identity(1, 4, 1, "Open MPI", "prterun-a-1@1")),
     ({"PMI_RANK": "1", "PMI_SIZE": "4"}, Identity(1, 4, None, "MPI")),
+    ({"PMI_RANK": "1", "PMI_SIZE": "4", "MPI_LOCALRANKID": "1", "MPI_LOCALNRANKS": "2"},
+     Identity(1, 4, 1, "MPI", local_size=2)),
     ({"SLURM_PROCID": "7", "SLURM_NTASKS": "8", "SLURM_LOCALID": "3", "SLURM_JOB_ID": "12"},
      Identity(7, 8, 3, "Slurm", "12")),
     # torchrun below Slurm: PyTorch asks its own variables
@@ -78,3 +80,13 @@ def test_a_real_process() -> None:
         finally:
             process.kill()
     assert read_environment(1 << 30) == {}
+
+
+@pytest.mark.parametrize(("identity", "ranks"), [
+    (Identity(5, 16, 1, "torchrun", local_size=4), range(4, 8)),
+    (Identity(5, 8, 5, "MPI", local_size=8), range(8)),
+    # other launchers may deal the ranks out to the machines in turn
+    (Identity(5, 16, 1, "Open MPI", local_size=4), range(5, 6)), (Identity(5, 16), range(5, 6)),
+    (Identity(), range(0))])
+def test_ranks_of_one_machine(identity: Identity, ranks: range) -> None:
+    assert identity.neighbours == ranks

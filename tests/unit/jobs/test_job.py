@@ -98,12 +98,34 @@ def test_members_of_a_group_that_nothing_lists() -> None:
     assert job.unfinished[0].owing == ()
 
 
+def on_one_machine(each: Member, local_size: int = 4) -> Member:
+    identity = replace(each.identity, local_size=local_size, local_rank=each.rank % local_size, launcher="torchrun")
+    return replace(each, identity=identity)
+
+
 def test_a_rank_without_a_process() -> None:
-    waiting = [member(rank, operation(6, ago=1)) for rank in range(3)]
+    waiting = [on_one_machine(member(rank, operation(6, ago=1))) for rank in range(3)]
     zombie = Member(Identity(3, 4), 103, "host", state="ended", signal="SIGKILL")
     for job, debt in ((job_of(*waiting), "missing"), (job_of(*waiting, zombie), "ended")):
         assert job.kind == "hung"
         assert [(each.rank, each.debt) for each in job.unfinished[0].owing] == [(3, debt)]
+
+
+@pytest.mark.parametrize(("ago", "kind"), [(1, "working"), (60, "waits")])
+def test_ranks_of_another_machine(ago: float, kind: str) -> None:
+    """They were not read, so nothing is known of them, whatever this machine's ranks wait for."""
+    for waiting in ([on_one_machine(member(rank, operation(6, ago=ago)), 2) for rank in range(2)],
+                    [member(rank, operation(6, ago=ago)) for rank in range(2)]):
+        job = job_of(*waiting)
+        assert job.kind == kind
+        assert [(each.rank, each.debt) for each in job.unfinished[0].owing] == [(2, "elsewhere"), (3, "elsewhere")]
+
+
+def test_a_rank_of_this_machine_is_missing_beside_those_of_another() -> None:
+    job = job_of(on_one_machine(member(0, operation(6)), 2))
+    assert job.kind == "hung"
+    assert [(each.rank, each.debt) for each in job.unfinished[0].owing] == [
+        (1, "missing"), (2, "elsewhere"), (3, "elsewhere")]
 
 
 def test_a_rank_that_was_stopped_in_the_operation() -> None:
