@@ -34,7 +34,8 @@ VERBS = ("report", "attach", "triage", "ranks", "dask", "run", "watch", "install
 _DESCRIPTION = "Explains hangs and crashes of programs that mix Python with native code, without knowing GDB."
 _EXAMPLES = """\
 examples:
-  gdbext report 4711              why process 4711 hangs, and what its threads do
+  gdbext 4711                     why process 4711 hangs, and what its threads do: the
+                                  same as gdbext report 4711
   gdbext report core.4711         the same for a core; it may be compressed
   gdbext triage cores/            many cores, grouped by what happened
   gdbext run --after 10m -- CMD   start a program, and report when it hangs
@@ -91,14 +92,39 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """Parse the command line; an error prints the usage of the verb, and ends with `BAD_USAGE`."""
-    words = sys.argv[1:] if arguments is None else arguments
+    """Parse the command line; an error prints the usage of the verb, and ends with `BAD_USAGE`.
+
+    A PID or an existing file in place of a verb is a target of `report`.
+    """
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    first = words[0] if words else ""
     # modules of other verbs take longer to load than some reports take
-    options, unknown = parser(only=words[0] if words else None).parse_known_args(words)
+    made = parser(only="report" if first.isdecimal() else first)
+    if first and first not in VERBS and not first.startswith("-"):
+        others = () if first.isdecimal() else [name for module in modules() for name in _names(module)]
+        if first.isdecimal() or first not in others and os.path.exists(first):
+            words.insert(0, "report")
+        elif first not in others:
+            hint = "; `gdbext report --name PATTERN` reports on processes by their command line"
+            made.error(f"unknown verb {printable(first, 300)}{_close_to(first, others) or hint}")
+    options, unknown = made.parse_known_args(words)
     if unknown:
         # `parse_args` would print the usage without a verb
-        options.parser.error(f"unknown arguments: {' '.join(printable(each, 300) for each in unknown)}")
+        close = _close_to(unknown[0].partition("=")[0], options.parser._option_string_actions)
+        options.parser.error(f"unknown arguments: {' '.join(printable(each, 300) for each in unknown)}{close}")
     return options
+
+
+def _names(module: ModuleType) -> tuple[str, ...]:
+    return module.NAME, *getattr(module, "ALIASES", ())
+
+
+def _close_to(word: str, names: Iterable[str]) -> str:
+    """A question whether one of the names was meant, if one is similar."""
+    import difflib  # for mistakes only
+
+    found = difflib.get_close_matches(word, list(names), 1, 0.7)
+    return f"; did you mean {found[0]}?" if found else ""
 
 
 def _prepare_streams() -> None:

@@ -21,7 +21,7 @@ def main() -> int:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     verb, *options = sys.argv[1:] or ("",)
     # a closed standard stream is for `launcher.cli` to replace, before anything else is opened
-    if (verb in _VERBS and not any(option.startswith(_BY_GDB) for option in options)
+    if ((verb in _VERBS or verb.isdecimal()) and not any(option.startswith(_BY_GDB) for option in options)
             and None not in (sys.stdin, sys.stdout, sys.stderr)):
         from gdbext.errors import GdbextError
         from gdbext.launcher.snapshots.server import start_server

@@ -11,6 +11,7 @@ import errno
 import functools
 import importlib
 import os
+import re
 import select
 import shutil
 import stat
@@ -120,7 +121,9 @@ def _open(core: Path, stack: contextlib.ExitStack, limit: Limit) -> tuple[IO[byt
         descriptor = os.open(core, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else str(error)
-        raise Unreadable(f"{name}: {why}", "name a core, or the number of a process") from None
+        by_name = (f"; `gdbext report --name {name}` reports on processes by their command line"
+                   if re.fullmatch(r"[\w.-]+", name) else "")
+        raise Unreadable(f"{name}: {why}", f"name a core, or the number of a process{by_name}") from None
     stack.callback(os.close, descriptor)
     if stat.S_ISFIFO(os.fstat(descriptor).st_mode) and name == STANDARD_INPUT:
         descriptor = _copy_standard_input(stack, limit)

@@ -80,6 +80,41 @@ def test_invalid_command_line_exits_with_2(arguments: list[str], capsys: pytest.
     check_usage(arguments[0] if arguments and arguments != ["nonesuch"] else "", capsys)
 
 
+@pytest.mark.parametrize(("arguments", "verb", "error"), [
+    (["repotr", "5"], "", "unknown verb repotr; did you mean report?"),
+    (["g\x1bnicorn"], "", "unknown verb g\\x1bnicorn; `gdbext report --name PATTERN` reports on processes by their "
+                          "command line"),
+    (["report", "5", "--jsno"], "report", "unknown arguments: --jsno; did you mean --json?"),
+    (["5", "--tiemout=3"], "report", "unknown arguments: --tiemout=3; did you mean --timeout?"),
+    (["report", "5", "--nonesuch"], "report", "unknown arguments: --nonesuch"),
+])
+def test_close_name_is_proposed_for_an_unknown_verb_or_option(arguments: list[str], verb: str, error: str,
+                                                              capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        cli.main(arguments)
+    assert ended.value.code == 2
+    assert check_usage(verb, capsys) == f"gdbext {verb}".rstrip() + f": error: {error}"
+
+
+def test_target_in_place_of_a_verb_is_reported_on(targets_and_options: list[tuple[Target, Options]], tmp_path: Path,
+                                                  monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("core.4711", "dump", "doctor"):  # verbs come first
+        (tmp_path / name).touch()
+    assert cli.main(["4711", "--alone"]) == cli.main(["core.4711", "app"]) == cli.main(["dump", "12"]) == 1
+    assert [target for target, _ in targets_and_options] == [
+        Target(pid=4711), Target(core=Path("core.4711"), executable=Path("app")), Target(pid=12)]
+
+
+def test_name_of_a_program_in_place_of_a_target_is_proposed_as_a_pattern(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["report", "gunicorn"]) == NO_ANSWER
+    assert capsys.readouterr().err == (
+        "gdbext report: gunicorn: No such file or directory; name a core, or the number of a process; `gdbext report "
+        "--name gunicorn` reports on processes by their command line\n")
+    assert cli.main(["report", "./gunicorn x"]) == NO_ANSWER
+    assert "--name" not in capsys.readouterr().err
+
+
 def check_usage(verb: str, capsys: pytest.CaptureFixture[str]) -> str:
     """Check that the only output is the usage of a verb and one line; return the line."""
     captured = capsys.readouterr()

@@ -25,7 +25,7 @@ def _server() -> Iterator[None]:
 
 
 @pytest.mark.parametrize(("words", "starts"), [
-    ("report", True), ("dump --no-gdb", True), ("report --gdb gdb", False), ("report --gdb=gdb", False),
+    ("report", True), ("4711", True), ("dump --no-gdb", True), ("report --gdb gdb", False), ("report --gdb=gdb", False),
     ("report --debuginfod", False), ("doctor", False), ("", False)])
 def test_only_verbs_that_read_one_target_start_the_process(
         words: str, starts: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
