@@ -327,8 +327,8 @@ def _wait_line(tree: Tree, node: Node, wait: Wait, pids: Iterable[int]) -> str:
         wait.inherited))
 
 
-def text(tree: Tree, found: Triage) -> Safe:
-    """The whole report: the processes, their waits for each other, and the representative of each class."""
+def summary(tree: Tree, found: Triage) -> list[str]:
+    """The answer: how many processes are in trouble, those processes, and the deadlocks between processes."""
     across = {pid for deadlock in tree.deadlocks for pid in deadlock.processes}
     # the deadlock is the answer for its processes, whatever each of them shows alone
     answered = {tree.snapshots[pid].target for pid in across}
@@ -346,7 +346,13 @@ def text(tree: Tree, found: Triage) -> Safe:
         if deadlock.stuck_behind:
             behind = words.stuck_behind([_process(tree, pid) for pid in deadlock.stuck_behind])
             lines.append(f"  {one_line(behind)}")
-    lines += ["", words.TREE]
+    return lines
+
+
+def text(tree: Tree, found: Triage) -> Safe:
+    """The whole report: the processes, their waits for each other, and the representative of each class."""
+    across = {pid for deadlock in tree.deadlocks for pid in deadlock.processes}
+    lines = [*summary(tree, found), "", words.TREE]
     depths: dict[int, int] = {}
     for pid, parent in tree.parents.items():
         depths[pid] = depths[parent] + 1 if parent in depths else 0

@@ -92,14 +92,21 @@ def heading(members: Sequence[Thread]) -> Words:
                             *_quoted(thread.python_name or thread.name))),)
 
 
+def seconds_asleep(members: Sequence[Thread]) -> float | None:
+    """For how long all of some threads have been asleep, in seconds; None if that is not known."""
+    since = [thread.since for thread in members if thread.since is not None]
+    return min(since) if since and len(since) == len(members) else None
+
+
 def asleep(members: Sequence[Thread]) -> str:
     """How long threads have been asleep; empty if that is not known, or one has run in the last second."""
-    since = [thread.since for thread in members]
-    least = min((each for each in since if each is not None), default=0.0)
-    if least < 1 or None in since:
-        return ""
-    spent = next((f"{least / unit:.0f} {name}" for unit, name in _UNITS if least >= 2 * unit), f"{least:.0f} s")
-    return f", asleep for {spent}"
+    least = seconds_asleep(members)
+    return f", asleep for {duration(least)}" if least is not None and least >= 1 else ""
+
+
+def duration(seconds: float) -> str:
+    """A time in seconds, in a unit that suits it."""
+    return next((f"{seconds / unit:.0f} {name}" for unit, name in _UNITS if seconds >= 2 * unit), f"{seconds:.0f} s")
 
 
 def number_list(numbers: Sequence[int]) -> str:

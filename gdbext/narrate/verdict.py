@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Iterator, Mapping
 from typing import Literal
@@ -187,6 +188,13 @@ def next_step(facts: Facts) -> str:
         if others:
             return f"gdbext report {others[0]}"
     return ""
+
+
+def next_arguments(facts: Facts) -> list[str] | None:
+    """The command of `next_step` as a list of arguments; None if there is none."""
+    step = next_step(facts)
+    # to write to the file of a cgroup needs a shell
+    return (["sh", "-c", step] if " > " in step else shlex.split(step)) or None
 
 
 def behind_lines(facts: Facts) -> Iterator[Words]:

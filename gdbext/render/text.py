@@ -198,14 +198,18 @@ class TextRenderer:
 
     # -- whole texts -----------------------------------------------------------------------------------------
 
+    def verdict_line(self) -> str:
+        """The title of the verdict, and its sentence."""
+        title = self.style.mark(sentences.verdict_title(self.facts.verdict), _MARKS[verdict.tone(self.facts.verdict)])
+        return f"{title}: {self.say(sentences.sentence(self.facts))}."
+
     def verdict(self, stacks: str = "none") -> Safe:
         """The header, the verdict with its threads, how it is known, and what to do next.
 
         :param stacks: as in `threads`; ``full`` means the frames that explain the verdict.
         """
         facts = self.facts
-        title = self.style.mark(sentences.verdict_title(facts.verdict), _MARKS[verdict.tone(facts.verdict)])
-        lines = [self.say(verdict.header(facts.report)), "", f"{title}: {self.say(sentences.sentence(facts))}.", ""]
+        lines = [self.say(verdict.header(facts.report)), "", self.verdict_line(), ""]
         lines += [line for remark in verdict.remarks(facts) for line in (self.say(remark), "")]
         for deadlock in facts.report.deadlocks:
             lines += self._deadlock(deadlock, stacks)

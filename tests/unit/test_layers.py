@@ -202,18 +202,18 @@ def test_the_launcher_runs_without_gdb() -> None:
             ours = {name for name in imported(module) if layer(name).startswith("gdbext.")}
             rooms = {"gdbext.launcher", "gdbext.inferior", "gdbext.processes"}
             assert {name for name in ours if layer(name) not in rooms} <= {
-                "gdbext.commands", "gdbext.commands.answer", "gdbext.commands.report_options", "gdbext.elf.core_file",
-                "gdbext.elf.core_contents", "gdbext.elf.headers", "gdbext.elf.notes", "gdbext.errors",
-                "gdbext.glance", "gdbext.jobs.job", "gdbext.model", "gdbext.model.kinds", "gdbext.model.reasons",
-                "gdbext.model.verdict", "gdbext.narrate", "gdbext.narrate.classes", "gdbext.narrate.cluster",
-                "gdbext.narrate.deadlocks", "gdbext.narrate.frames", "gdbext.narrate.names",
-                "gdbext.narrate.sentences", "gdbext.narrate.threads", "gdbext.narrate.processes",
-                "gdbext.narrate.operations", "gdbext.narrate.ranks", "gdbext.narrate.reasons",
-                "gdbext.narrate.verdict", "gdbext.narrate.words", "gdbext.record", "gdbext.render.dot",
-                "gdbext.render.escape", "gdbext.render.html", "gdbext.render.output_file", "gdbext.render.plain_text",
-                "gdbext.render.shown", "gdbext.render.style", "gdbext.render.text", "gdbext.schema.ranks",
-                "gdbext.schema.read", "gdbext.schema.shapes", "gdbext.schema.write", "gdbext.verdict.graph",
-                "gdbext.verdict.judge"}, module
+                "gdbext.commands", "gdbext.commands.answer", "gdbext.commands.report_options",
+                "gdbext.elf.core_contents", "gdbext.elf.core_file", "gdbext.elf.headers", "gdbext.elf.notes",
+                "gdbext.errors", "gdbext.glance", "gdbext.jobs.job", "gdbext.model", "gdbext.model.kinds",
+                "gdbext.model.reasons", "gdbext.model.verdict", "gdbext.narrate", "gdbext.narrate.classes",
+                "gdbext.narrate.cluster", "gdbext.narrate.deadlocks", "gdbext.narrate.frames", "gdbext.narrate.names",
+                "gdbext.narrate.operations", "gdbext.narrate.processes", "gdbext.narrate.ranks",
+                "gdbext.narrate.reasons", "gdbext.narrate.sentences", "gdbext.narrate.threads",
+                "gdbext.narrate.verdict", "gdbext.narrate.words", "gdbext.record", "gdbext.render.brief",
+                "gdbext.render.dot", "gdbext.render.escape", "gdbext.render.html", "gdbext.render.output_file",
+                "gdbext.render.plain_text", "gdbext.render.shown", "gdbext.render.style", "gdbext.render.text",
+                "gdbext.schema.ranks", "gdbext.schema.read", "gdbext.schema.shapes", "gdbext.schema.write",
+                "gdbext.verdict.graph", "gdbext.verdict.judge"}, module
 
 
 # -- members --------------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from gdbext.launcher.cli import (
     add_output,
     add_snapshot_options,
     add_text,
+    parse_colour,
     parse_options,
 )
 from gdbext.launcher.output import say, write, write_file
@@ -25,6 +26,7 @@ from gdbext.launcher.targets import add_target, parse_targets
 from gdbext.narrate.words import problem_of
 from gdbext.render.escape import as_text, concatenated, joined
 from gdbext.render.shown import Shown
+from gdbext.render.style import Style
 
 NAME = "report"
 ALIASES = ("dump",)
@@ -40,6 +42,7 @@ examples:
   gdbext report core.gz --search /mnt/build/app
   gdbext report core --sysroot /mnt/image --json | jq .deadlocks
   gdbext report 4711 --html hang.html --dot - > hang.dot
+  gdbext report 4711 --brief          the verdict on at most 15 lines
   gdbext report 4711 --children       the process with all its descendants
   gdbext report 4711 --alone          without them and those that it waits for
   gdbext report --name 'celery.*worker'   every process with such a command line
@@ -62,6 +65,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="also report on all descendants of the process, and on their waits for each other")
     parser.add_argument("--alone", action="store_true",
                         help="do not read other processes, such as children or those that the process waits for")
+    parser.add_argument("--brief", action="store_true",
+                        help="only the verdict, its threads, which waits for which, since when, and what to do next: "
+                        "at most 15 lines, or with --json 4,000 characters, schema gdbext-brief/1")
     add_text(parser)
     add_snapshot_options(parser, without_gdb=True)
 
@@ -70,12 +76,14 @@ def run(options: argparse.Namespace) -> int:
     """Take a snapshot and report; return the exit status."""
     if options.json and options.dot == "-":
         raise UsageError("--json and --dot - both write to standard output", "give --dot a file")
+    if options.children and options.brief:
+        raise UsageError("--brief chooses by itself whether it is about children", "leave out --children")
     if options.children:
         from gdbext.launcher import children
 
         return children.run(options)
     targets = parse_targets(options)
-    only_text = not options.json and options.dot is None and options.html is None
+    only_text = not options.json and not options.brief and options.dot is None and options.html is None
     how = replace(parse_options(options), text_only=only_text)
     progress = Progress(len(targets), name="gdbext report") if len(targets) > 1 else None
     found: list[Result] = []
@@ -101,7 +109,9 @@ def run(options: argparse.Namespace) -> int:
             from gdbext.launcher import children
 
             tree = children.find_answer(pid, made.awaited, made.status, options)
-            if tree is not None and options.json:
+            if tree is not None and options.brief:
+                write_brief(made, options, children.summary(tree, tree.triage))
+            elif tree is not None and options.json:
                 write(as_text([made.to_json(children.as_document(tree))]))
             elif tree is not None:
                 children.write_tree(tree, tree.triage, options)
@@ -127,7 +137,10 @@ def _report(target: Target, how: Options) -> Report | NoReport:
 def _write(found: Sequence[Result], options: argparse.Namespace) -> None:
     """Write the reports, and lines about how they were made."""
     read = [made for _, made in found if isinstance(made, Report)]
-    if options.json:
+    if options.brief and options.dot != "-":
+        for report in read:
+            write_brief(report, options)
+    elif options.json:
         write(as_text(report.to_json() for report in read))
     elif options.dot != "-":
         write_report(joined(report.text for report in read), options.pager)
@@ -148,6 +161,17 @@ def _write(found: Sequence[Result], options: argparse.Namespace) -> None:
         if made.problem is not None:
             problem = problem_of(target.name, made.problem) if len(found) > 1 else made.problem
             say(f"gdbext report: {problem}" + (f"; {made.hint}" if made.hint else ""))
+
+
+def write_brief(made: Report, options: argparse.Namespace, processes: Sequence[str] = ()) -> None:
+    """Write a report in brief, as text or JSON.
+
+    :param processes: lines about it and other processes, if they are the answer.
+    """
+    from gdbext.render.brief import brief_json, brief_text
+
+    write(brief_json(made.model, processes) if options.json else
+          brief_text(made.model, Style(parse_colour(options)), processes))
 
 
 def _shown(target: Target, made: Report | NoReport) -> Shown:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import os
 import signal
@@ -18,8 +19,12 @@ from gdbext.launcher.snapshots.options import Options, Target
 from gdbext.launcher.snapshots.snapshot import Snapshot
 from gdbext.launcher.status import NO_ANSWER, NO_GDB
 from gdbext.launcher.verbs import completion
+from gdbext.render.brief import brief_json, brief_text
 from gdbext.render.escape import NOTHING, Safe
 from gdbext.render.shown import Shown
+from gdbext.render.style import PLAIN
+from tests.support.documents import as_json
+from tests.support.fake_report import gil_deadlock
 from tests.support.interpreters import CHECKOUT
 
 VERBS = ("report", "attach", "triage", "ranks", "dask", "run", "watch", "install", "doctor", "completion")
@@ -106,6 +111,20 @@ def test_target_in_place_of_a_verb_is_reported_on(targets_and_options: list[tupl
         Target(pid=4711), Target(core=Path("core.4711"), executable=Path("app")), Target(pid=12)]
 
 
+def test_brief_report_is_made_of_the_document(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+                                              tmp_path: Path) -> None:
+    def take_snapshot(target: Target, options: Options) -> Snapshot:
+        assert not options.text_only
+        return dataclasses.replace(seen(1), document_json=as_json(gil_deadlock()).encode())
+
+    monkeypatch.setattr(api, "take_snapshot", take_snapshot)
+    assert cli.main(["report", "5", "--brief", "--dot", str(tmp_path / "graph")]) == 1
+    assert capsys.readouterr().out == brief_text(gil_deadlock(), PLAIN)
+    assert (tmp_path / "graph").read_text() == "digraph {}\n"
+    assert cli.main(["report", "5", "--brief", "--json"]) == 1
+    assert capsys.readouterr().out == brief_json(gil_deadlock())
+
+
 def test_name_of_a_program_in_place_of_a_target_is_proposed_as_a_pattern(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["report", "gunicorn"]) == NO_ANSWER
     assert capsys.readouterr().err == (
@@ -129,7 +148,7 @@ def check_usage(verb: str, capsys: pytest.CaptureFixture[str]) -> str:
 @pytest.mark.parametrize("arguments", [
     [], ["core", "--namespace", "1"], ["5", "--json", "--dot", "-"], ["5", "6", "--pid", "7"], ["5", "--pid", "7"],
     ["5", "--name", "x"], ["core", "app", "--core", "x"], ["--name", "x", "--namespace", "1"],
-    ["--core", "x", "--children"], ["5", "--children", "--dot", "x"]])
+    ["--core", "x", "--children"], ["5", "--children", "--dot", "x"], ["5", "--children", "--brief"]])
 def test_options_that_contradict_are_bad_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["report", *arguments]) == 2
     assert "; " in check_usage("report", capsys)
