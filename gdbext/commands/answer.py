@@ -22,7 +22,7 @@ from gdbext.model.reasons import because
 from gdbext.narrate.reasons import explain
 from gdbext.narrate.sentences import sentence
 from gdbext.narrate.words import plain
-from gdbext.render.escape import NOTHING, as_text, concatenated
+from gdbext.render.escape import NOTHING, Safe, as_text, concatenated
 from gdbext.render.greenlets import greenlet_list
 from gdbext.render.source import SourceFiles
 from gdbext.render.source_access import EVERYBODY, SourceAccess, User
@@ -53,7 +53,7 @@ def answer(report: Report, incomplete: GdbextError | None, files: SourceFiles,
 
     :param incomplete: why the report is incomplete, where the user can do something about it.
     """
-    style, stacks = Style(options.colour, options.width), options.stacks
+    style = Style(options.colour, options.width)
     lines: dict[tuple[str, int], str] = {}
 
     def source(path: str, line: int) -> str | None:
@@ -63,17 +63,7 @@ def answer(report: Report, incomplete: GdbextError | None, files: SourceFiles,
         return text
 
     renderer = TextRenderer(report, style, source)
-    crash = tasks = NOTHING
-    # a report that lacks a part need not wait for the module of it
-    if report.crash is not None:
-        from gdbext.render.crash import crash_text
-
-        crash = crash_text(renderer, report.crash)
-    if report.event_loops:
-        from gdbext.render.tasks import TaskTree
-
-        tasks = TaskTree(report, renderer, stacks).render()
-    text = renderer.threads(None, options.each, stacks, crash, tasks, greenlet_list(report, renderer, stacks))
+    text = whole_text(renderer, options.each, options.stacks)
     text = style.wrap(concatenated([text, as_text(f"Note: {note}" for note in files.notes())]))
     verdict = verdict_of(report)
     return {
@@ -86,6 +76,25 @@ def answer(report: Report, incomplete: GdbextError | None, files: SourceFiles,
         "incomplete": None if incomplete is None else str(incomplete),
         "hint": "" if incomplete is None else incomplete.hint,
     }
+
+
+def whole_text(renderer: TextRenderer, each: bool, stacks: str) -> Safe:
+    """The text of a report with its crash, tasks and greenlets.
+
+    :param each: whether threads with the same stack are shown one by one.
+    :param stacks: as in `TextRenderer.threads`.
+    """
+    report, crash, tasks = renderer.facts.report, NOTHING, NOTHING
+    # a report that lacks a part need not wait for the module of it
+    if report.crash is not None:
+        from gdbext.render.crash import crash_text
+
+        crash = crash_text(renderer, report.crash)
+    if report.event_loops:
+        from gdbext.render.tasks import TaskTree
+
+        tasks = TaskTree(report, renderer, stacks).render()
+    return renderer.threads(None, each, stacks, crash, tasks, greenlet_list(report, renderer, stacks))
 
 
 def _document_and_graph(report: Report) -> dict[str, Any]:

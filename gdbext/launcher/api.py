@@ -98,10 +98,11 @@ class Report:
         if self._snapshot.text:
             return self._snapshot.text
         # not for the verb `report`, which has a text
+        from gdbext.commands.answer import whole_text
         from gdbext.render.style import PLAIN
         from gdbext.render.text import TextRenderer
 
-        return TextRenderer(self.model, PLAIN, lambda path, line: None).threads(None, False, "full")
+        return whole_text(TextRenderer(self.model, PLAIN, lambda path, line: None), False, "full")
 
     def __str__(self) -> str:
         return self.text

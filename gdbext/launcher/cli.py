@@ -29,7 +29,7 @@ from gdbext.render.escape import as_text, printable
 from gdbext.render.style import wants_colour
 
 #: The modules of the verbs in the order of ``--help``. A module imports optional packages in `run` only.
-VERBS = ("report", "attach", "triage", "ranks", "dask", "run", "watch", "install", "doctor", "completion")
+VERBS = ("report", "show", "attach", "triage", "ranks", "dask", "run", "watch", "install", "doctor", "completion")
 
 _DESCRIPTION = "Explains hangs and crashes of programs that mix Python with native code, without knowing GDB."
 _EXAMPLES = """\
@@ -37,6 +37,7 @@ examples:
   gdbext 4711                     why process 4711 hangs, and what its threads do: the
                                   same as gdbext report 4711
   gdbext report core.4711         the same for a core; it may be compressed
+  gdbext show found.json          a report that --json has written
   gdbext triage cores/            many cores, grouped by what happened
   gdbext run --after 10m -- CMD   start a program, and report when it hangs
   gdbext watch 4711               report on each new hang
@@ -94,7 +95,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Parse the command line; an error prints the usage of the verb, and ends with `BAD_USAGE`.
 
-    A PID or an existing file in place of a verb is a target of `report`.
+    A PID or an existing file in place of a verb is a target of `report`, or of `show` if it is a document.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
     first = words[0] if words else ""
@@ -103,7 +104,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     if first and first not in VERBS and not first.startswith("-"):
         others = () if first.isdecimal() else [name for module in modules() for name in _names(module)]
         if first.isdecimal() or first not in others and os.path.exists(first):
-            words.insert(0, "report")
+            words.insert(0, "show" if first.endswith(".json") else "report")
         elif first not in others:
             hint = "; `gdbext report --name PATTERN` reports on processes by their command line"
             made.error(f"unknown verb {printable(first, 300)}{_close_to(first, others) or hint}")

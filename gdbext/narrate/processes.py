@@ -65,7 +65,7 @@ def process_line(process: ProcessName, report: Report | None, problem: str | Non
     return (*process_name(process), f": {verdict_title(facts.verdict)}", *said)
 
 
-def deadlock_heading(pids: Sequence[int], evidence: str, why: Reason | None) -> Words:
+def deadlock_heading(pids: Sequence[int], evidence: str, why: Reason | str | None) -> Words:
     """The heading of a deadlock between processes."""
     known: Words = (f" ({RECORDED}: ", reason(why), ")") if evidence == RECORDED and why else known_by(evidence, why)
     return (f"Deadlock between processes {', '.join(map(str, pids))}", *known)

@@ -395,15 +395,24 @@ class TextRenderer:
         for index, group in enumerate(groups):
             if room is not None and len(lines) >= room:
                 return [*lines[:room], "", threads.not_listed(groups[index:]), ""]
-            first = group.members[0]
-            lines.append(self._introduction(group.members, f" {threads.SAID_ABOVE}"))
-            for hold in first.holds:
-                lines += self._hold(hold)
-            lines += self._lines("  ", [*threads.suspended_sections(first), threads.unmerged(first.unmerged)])
-            if stacks != "none":
-                lines += self._stack(parts_of(first), _TOP if stacks == "top" else None, "  ")
+            introduction = self._introduction(group.members, f" {threads.SAID_ABOVE}")
+            lines += self._whole_thread(group.members[0], introduction, stacks)
             lines.append("")
         return lines if room is None or len(lines) <= room else [*lines[:room], threads.not_listed(())]
+
+    def thread(self, thread: Thread, stacks: str) -> Safe:
+        """What a thread does, its locks and its stack, then notes and problems."""
+        introduction = self.say(threads.introduction(self.facts, [thread]))
+        return as_text(self._whole_thread(thread, introduction, stacks) + self.problems())
+
+    def _whole_thread(self, thread: Thread, introduction: str, stacks: str) -> list[str]:
+        lines = [introduction]
+        for hold in thread.holds:
+            lines += self._hold(hold)
+        lines += self._lines("  ", [*threads.suspended_sections(thread), threads.unmerged(thread.unmerged)])
+        if stacks != "none":
+            lines += self._stack(parts_of(thread), _TOP if stacks == "top" else None, "  ")
+        return lines
 
     def problems(self) -> list[str]:
         """The notes and problems of the report."""

@@ -84,16 +84,20 @@ def _look_at_files(names: Sequence[str], how: Options) -> Look:
     cores: list[Target] = []
     for name in names:
         if name.endswith(".json"):
-            documents.append(_read(name))
+            documents.append(read_json(name))
         else:
             cores.append(Target(core=Path(name)))
     return job.look_at_reports(cores, documents, how)
 
 
-def _read(name: str) -> object:
+def read_json(name: str) -> object:
+    """Read a file of JSON; ``-`` is standard input.
+
+    :raises Unreadable: it cannot be read, or is not one document.
+    """
     try:
-        with open(name, encoding="utf-8") as file:
+        with open("/dev/stdin" if name == "-" else name, encoding="utf-8") as file:
             return json.loads(file.read(_MOST_BYTES))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         problem = error.strerror if isinstance(error, OSError) else "it is not one JSON document"
         raise Unreadable(f"{printable(name, 300)} cannot be read: {problem}", "write it with --json") from None

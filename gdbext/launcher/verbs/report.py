@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Union
 
+import gdbext.model
 from gdbext.errors import UsageError
 from gdbext.launcher.api import Report, report_on
 from gdbext.launcher.cli import (
@@ -110,7 +111,7 @@ def run(options: argparse.Namespace) -> int:
 
             tree = children.find_answer(pid, made.awaited, made.status, options)
             if tree is not None and options.brief:
-                write_brief(made, options, children.summary(tree, tree.triage))
+                write_brief(made.model, options, children.summary(tree, tree.triage))
             elif tree is not None and options.json:
                 write(as_text([made.to_json(children.as_document(tree))]))
             elif tree is not None:
@@ -139,7 +140,7 @@ def _write(found: Sequence[Result], options: argparse.Namespace) -> None:
     read = [made for _, made in found if isinstance(made, Report)]
     if options.brief and options.dot != "-":
         for report in read:
-            write_brief(report, options)
+            write_brief(report.model, options)
     elif options.json:
         write(as_text(report.to_json() for report in read))
     elif options.dot != "-":
@@ -163,15 +164,15 @@ def _write(found: Sequence[Result], options: argparse.Namespace) -> None:
             say(f"gdbext report: {problem}" + (f"; {made.hint}" if made.hint else ""))
 
 
-def write_brief(made: Report, options: argparse.Namespace, processes: Sequence[str] = ()) -> None:
+def write_brief(made: gdbext.model.Report, options: argparse.Namespace, processes: Sequence[str] = ()) -> None:
     """Write a report in brief, as text or JSON.
 
     :param processes: lines about it and other processes, if they are the answer.
     """
     from gdbext.render.brief import brief_json, brief_text
 
-    write(brief_json(made.model, processes) if options.json else
-          brief_text(made.model, Style(parse_colour(options)), processes))
+    write(brief_json(made, processes) if options.json else
+          brief_text(made, Style(parse_colour(options)), processes))
 
 
 def _shown(target: Target, made: Report | NoReport) -> Shown:

@@ -27,7 +27,7 @@ from tests.support.documents import as_json
 from tests.support.fake_report import gil_deadlock
 from tests.support.interpreters import CHECKOUT
 
-VERBS = ("report", "attach", "triage", "ranks", "dask", "run", "watch", "install", "doctor", "completion")
+VERBS = ("report", "show", "attach", "triage", "ranks", "dask", "run", "watch", "install", "doctor", "completion")
 DOCUMENT = {"schema": "gdbext/1"}
 
 
@@ -185,7 +185,8 @@ echo 'gdbext-probe:{"version": "13.1", "python": [3, 11, 2], "pygments": null}'
 
 
 @pytest.mark.usefixtures("fake_gdb")
-@pytest.mark.parametrize("line", ["report {}", "attach {}", "triage {}", "dask {}", "report --core {}", "dump {}"])
+@pytest.mark.parametrize("line", ["report {}", "attach {}", "triage {}", "dask {}", "report --core {}", "dump {}",
+                                  "show {}"])
 def test_file_that_does_not_exist_has_the_same_status_in_every_verb(line: str,
                                                                     capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(line.format("/nonexistent").split()) == NO_ANSWER
@@ -207,7 +208,8 @@ def test_process_that_does_not_exist_has_the_same_status_in_every_verb(pid: str,
 # -- what goes wrong ends with no verdict ---------------------------------------------------------------------------
 
 #: A command line of each verb.
-LINES = {"report": ["report", "5"], "attach": ["attach", "5"], "triage": ["triage", "5"], "dask": ["dask", "tcp://x:1"],
+LINES = {"report": ["report", "5"], "show": ["show", "x.json"], "attach": ["attach", "5"],
+         "triage": ["triage", "5"], "dask": ["dask", "tcp://x:1"],
          "ranks": ["ranks", "5"],
          "run": ["run", "--", "true"], "watch": ["watch", "5"],
          "install": ["install"], "doctor": ["doctor"], "completion": ["completion", "bash"]}
