@@ -62,7 +62,7 @@ def answer(report: Report, incomplete: GdbextError | None, files: SourceFiles,
             lines[path, line] = text[:_SOURCE_LINE]
         return text
 
-    renderer = TextRenderer(report, style, source)
+    renderer = TextRenderer(report, style, source, native=options.native)
     text = whole_text(renderer, options.each, options.stacks)
     text = style.wrap(concatenated([text, as_text(f"Note: {note}" for note in files.notes())]))
     verdict = verdict_of(report)

@@ -12,15 +12,16 @@ class ReportOptions:
     """The options that do not depend on how the target is reached; this is the only place of their defaults.
 
     `each` shows each thread by itself, also those with the same stack. `stacks` is how much of each stack is shown:
-    ``full``, ``top`` or ``none``. `width` is the maximum width of a line, in columns, None: unlimited. With
-    `object_names` an object that has a lock is named by the value of an attribute. `may_stop` says whether, without
-    GDB, threads of a process may be stopped for a moment. With `alone` no other process is read. A process is paused
-    for at most `max_pause` seconds. With `text_only` document and graph are left out; for many threads they take as
-    long as all else.
+    ``full``, ``top`` or ``none``; `native` says whose stacks have native frames: ``all``, ``verdict`` or ``none``.
+    `width` is the maximum width of a line, in columns, None: unlimited. With `object_names` an object that has a lock
+    is named by the value of an attribute. `may_stop` says whether, without GDB, threads of a process may be stopped for
+    a moment. With `alone` no other process is read. A process is paused for at most `max_pause` seconds. With
+    `text_only` document and graph are left out; for many threads they take as long as all else.
     """
 
     each: bool = False
     stacks: str = "full"
+    native: str = "all"
     colour: bool = False
     width: int | None = None
     object_names: bool = True

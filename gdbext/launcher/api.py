@@ -143,7 +143,8 @@ def report(target: int | str | os.PathLike[str], *, executable: Path | None = No
            timeout: float = DEFAULTS.timeout, sysroot: Path | None = None, search: Sequence[Path] = (),
            debuginfod: bool = False, each: bool = False, stacks: str = DEFAULTS.stacks, colour: bool = False,
            width: int | None = None, object_names: bool = True, values_of_others: bool = True,
-           without_gdb: bool = False, may_stop: bool = True, max_pause: float = DEFAULTS.max_pause) -> Report:
+           without_gdb: bool = False, may_stop: bool = True, max_pause: float = DEFAULTS.max_pause,
+           native: str = DEFAULTS.native) -> Report:
     """Report on a process or a core, as ``gdbext report`` does.
 
     :param target: a PID, or the path of a core.
@@ -162,13 +163,14 @@ def report(target: int | str | os.PathLike[str], *, executable: Path | None = No
     :param without_gdb: whether the target is read without GDB, also with `debuginfod`.
     :param may_stop: whether, without GDB, threads may be stopped for a moment.
     :param max_pause: how long a process may be paused, in seconds.
+    :param native: which threads the text shows with native frames: ``all``, ``verdict`` or ``none``.
     :raises gdbext.errors.GdbextError: there is no report.
     """
     named = Target(pid=target) if isinstance(target, int) else Target(core=Path(target), executable=executable)
     return report_on(named, Options(
         gdb=gdb, timeout=timeout, sysroot=sysroot, search=tuple(search), debuginfod=debuginfod, each=each,
         stacks=stacks, colour=colour, width=width, object_names=object_names, values_of_others=values_of_others,
-        without_gdb=without_gdb, may_stop=may_stop, max_pause=max_pause))
+        without_gdb=without_gdb, may_stop=may_stop, max_pause=max_pause, native=native))
 
 
 def install_signal(number: signal.Signals, directory: str | os.PathLike[str]) -> None:

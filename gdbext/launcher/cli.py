@@ -285,6 +285,9 @@ def add_text(verb: argparse.ArgumentParser) -> None:
     """Add the options of the text."""
     verb.add_argument("--stacks", choices=("full", "top", "none"), default=DEFAULTS.stacks,
                       help="how much of each stack is shown (default: %(default)s)")
+    verb.add_argument("--native", choices=("all", "verdict", "none"), default=DEFAULTS.native,
+                      help="which threads are shown with native frames; verdict: those that the verdict is about. "
+                      "Threads without Python frames always are (default: %(default)s)")
     verb.add_argument("--each", action="store_true", help="show each thread by itself, also those with the same stack")
 
 

@@ -59,10 +59,13 @@ class TextRenderer:
 
     :param source: gives source lines.
     :param context: how many lines before and after a source line are shown.
+    :param native: the threads whose stacks have native frames besides Python frames: ``all``, ``none``, or ``verdict``,
+        those that the verdict is about. Stacks without Python frames, and that of a crash, always have them.
     """
 
-    def __init__(self, report: Report, style: Style, source: Source, context: int = 0) -> None:
+    def __init__(self, report: Report, style: Style, source: Source, context: int = 0, native: str = "all") -> None:
         self.style = style
+        self._native_of = native
         self._source = SourceExcerpts(source, style, context)
         self.facts = names.Facts(report)
 
@@ -132,13 +135,19 @@ class TextRenderer:
 
     def stack(self, frames: Sequence[Frame], limit: int | None) -> list[str]:
         """Frames with their source lines; at most `limit` frames."""
-        return self._stack([Part((frame,)) for frame in frames], limit, "")
+        return self._stack(list(numbered([Part((frame,)) for frame in frames])), limit, "")
 
-    def _stack(self, parts: Sequence[Part], limit: int | None, indent: str) -> list[str]:
+    def _entries(self, thread: Thread) -> list[tuple[int, Part]]:
+        """The parts of a thread's stack that are shown, each with the index of its first frame."""
+        entries = list(numbered(parts_of(thread)))
+        if self._native_of == "all" or self._native_of == "verdict" and thread.number in self.facts.verdict.threads:
+            return entries
+        return [entry for entry in entries if any(isinstance(frame, PyFrame) for frame in entry[1].frames)] or entries
+
+    def _stack(self, entries: Sequence[tuple[int, Part]], limit: int | None, indent: str) -> list[str]:
         """Parts of a stack; at most `limit` frames, not counting folded parts."""
         lines: list[str] = []
         shown = 0
-        entries = list(numbered(parts))
         for place, (index, part) in enumerate(entries):
             if limit is not None and shown >= limit:
                 return lines + self._left_out([left for _, left in entries[place:]], indent)
@@ -183,7 +192,7 @@ class TextRenderer:
         lines: list[str] = []
         omitted: list[Part] = []
         chosen = explaining_frames(thread)
-        for index, part in numbered(parts_of(thread)):
+        for index, part in self._entries(thread):
             if index in chosen:
                 lines += self._left_out(omitted, indent) + self.entry(part, index, indent)
                 omitted = []
@@ -298,7 +307,9 @@ class TextRenderer:
         """The frames that explain what a thread does; without stacks, its place in the program."""
         if stacks == "none":
             return self._own_place(thread, indent)
-        return self._stack(parts_of(thread), _TOP, "    ") if stacks == "top" else self._verdict_stack(thread, "    ")
+        if stacks == "top":
+            return self._stack(self._entries(thread), _TOP, "    ")
+        return self._verdict_stack(thread, "    ")
 
     def _own_place(self, thread: Thread, indent: str) -> list[str]:
         """The line of the program's own code that a thread is in."""
@@ -411,7 +422,7 @@ class TextRenderer:
             lines += self._hold(hold)
         lines += self._lines("  ", [*threads.suspended_sections(thread), threads.unmerged(thread.unmerged)])
         if stacks != "none":
-            lines += self._stack(parts_of(thread), _TOP if stacks == "top" else None, "  ")
+            lines += self._stack(self._entries(thread), _TOP if stacks == "top" else None, "  ")
         return lines
 
     def problems(self) -> list[str]:

@@ -70,7 +70,7 @@ def run(options: argparse.Namespace) -> int:
     elif options.json:
         write(json_line(_part(document, report, options.question)))
     else:
-        renderer = TextRenderer(report, Style(parse_colour(options)), lambda path, line: None)
+        renderer = TextRenderer(report, Style(parse_colour(options)), lambda path, line: None, native=options.native)
         write_report(_text(renderer, options.question, options, processes), options.pager)
     return status
 

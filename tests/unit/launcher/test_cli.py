@@ -355,7 +355,7 @@ def test_closed_pipe_is_silent() -> None:
     (["gdbext", "install", "--r"], ["--remove"]),
     (["gdbext", "completion", "b"], ["bash"]),
     (["gdbext", "report", "1"], None),
-    (["gdbext", "dump", "--na"], ["--name", "--namespace"]),
+    (["gdbext", "dump", "--na"], ["--name", "--namespace", "--native"]),
     (["gdbext", "report", "--co"], ["--core", "--color"]),
     (["gdbext", "triage", "--color", ""], ["auto", "always", "never"]),
     (["gdbext", "dask", "--no-p"], ["--no-pager"]),

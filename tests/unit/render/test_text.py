@@ -761,3 +761,21 @@ def test_context_of_hostile_source() -> None:
     text = made.deadlocks()
     assert not {char for char in text if char != "\n" and not char.isprintable()}
     assert max(map(len, text.splitlines())) < 400
+
+
+@pytest.mark.parametrize(("native", "first", "second"), [
+    ("all", True, True), ("verdict", True, False), ("none", False, False)])
+def test_native_frames_of_chosen_threads_only(native: str, first: bool, second: bool) -> None:
+    report = gil_deadlock()
+    thread, *_ = report.threads
+    only_native = dataclasses.replace(thread, number=7, stack=thread.stack[:2], holds=())
+    report = dataclasses.replace(report, threads=(*report.threads, only_native))
+    made = TextRenderer(report, Style(False), source, native=native)
+    texts = {number: made.threads([number], True, "full").partition("Threads:\n")[2] for number in (1, 3, 7)}
+    assert ("#0   pthread_rwlock_wrlock ()" in texts[1]) is ("drv::enter () inlined" in texts[1]) is first
+    assert ("start_thread ()" in texts[3]) is second
+    # frames keep their numbers, and a thread without Python frames has a stack
+    assert "#2   update at /app/job.py:41\n" in texts[1]
+    assert "#1   work at /app/job.py:17\n" in texts[3]
+    assert "#0   pthread_rwlock_wrlock ()" in texts[7]
+    assert ("#0   pthread_rwlock_wrlock ()" in made.deadlocks()) is first
