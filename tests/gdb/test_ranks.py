@@ -55,6 +55,10 @@ def test_a_deadlock_in_one_rank(tmp_path: Path) -> None:
             report = launch("report", str(target), "--color", "never")
             assert report.status == 1
             assert report.stdout.startswith("HUNG JOB: ")
+        brief = launch("report", str(job.pid), "--brief", "--color", "never")
+        assert brief.status == 1
+        assert brief.stdout.startswith("HUNG JOB: ")
+        assert len(brief.stdout.splitlines()) <= 15
         family = launch("report", str(job.pid), "--children", "--color", "never")
         assert family.status == 1
         assert family.stdout.startswith("HUNG JOB: ")

@@ -97,12 +97,13 @@ def run(options: argparse.Namespace) -> int:
             if isinstance(made, NoGdb):
                 break
         pid = targets[0].pid if len(targets) == 1 else None
-        if pid is not None and only_text and not options.alone and made.status not in (FOUND, NO_GDB):
+        is_text = only_text or options.brief and not options.json
+        if pid is not None and is_text and not options.alone and made.status not in (FOUND, NO_GDB):
             from gdbext.launcher import job_page
 
             stuck = job_page.find(pid, how)
             if stuck is not None:
-                write_report(job_page.text(stuck), options.pager)
+                write_report((job_page.head if options.brief else job_page.text)(stuck), options.pager)
                 return job_page.STATUS[stuck.job.kind]
         # the answer may be in a child of the only target, or in a process that it waits for
         follows = pid is not None and options.html is None and options.dot is None and not options.alone
