@@ -229,8 +229,10 @@ def judge(members: Mapping[int, Member], size: int, now: float) -> Job:
         return replace(job, kind="hung")
     # a message may be on its way for a moment, and an operation that was read first may have ended since
     is_recorded = all(each.evidence == RECORDED for each in unfinished if set(each.waiting) & {*circle})
-    if circle and longest is not None and longest >= (_MOMENT if is_recorded else PATIENCE):
-        return replace(job, kind="hung")
+    if circle:
+        # a thread that was stopped for the report has just run, so it is not known how long it has waited
+        lasts = longest is not None and longest >= (_MOMENT if is_recorded else PATIENCE)
+        return replace(job, kind="hung") if lasts else job
     is_short = longest is not None and (
         longest < _MOMENT or longest < PATIENCE and _is_at_work(unfinished, causes, members))
     return replace(job, kind="working") if is_short else job

@@ -45,7 +45,7 @@ def verdict_sentence(job: Job, ranks: int) -> str:
 
     :param ranks: how many ranks were seen.
     """
-    if job.circle and job.kind == "hung":
+    if job.circle:
         return f"{rank_list(job.circle)} wait for each other: each is in an operation that needs another one of them"
     if not job.unfinished:
         seen = plural(ranks, "rank")

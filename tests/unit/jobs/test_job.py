@@ -148,7 +148,7 @@ def pair(rank: int, peer: int | None, ago: float) -> Member:
     return Member(Identity(rank, 2), 100 + rank, "host", (), outcome="outside", awaited=awaited)
 
 
-@pytest.mark.parametrize(("ago", "kind"), [(0.5, "working"), (5, "waits"), (60, "hung")])
+@pytest.mark.parametrize(("ago", "kind"), [(0.5, "waits"), (5, "waits"), (60, "hung")])
 def test_each_waits_for_a_message_of_the_other(ago: float, kind: str) -> None:
     """For a moment, a message may be on its way."""
     job = job_of(pair(0, 1, ago), pair(1, 0, ago), size=2)
