@@ -1,4 +1,4 @@
-"""A short look at a process: which rank of a job it is, and its process groups. Nothing is stopped, no thread is read.
+"""A short look at a process of a job: its process groups. Nothing is stopped, no thread is read.
 
 It takes milliseconds, so a job of many ranks is seen at nearly one moment.
 """
@@ -13,13 +13,12 @@ from gdbext.elf.mapped import mapped_modules
 from gdbext.errors import GdbextError
 from gdbext.inferior.address_space import Region
 from gdbext.inferior.cache import CachedMemory
-from gdbext.inferior.launchers import identity_of
 from gdbext.inferior.proc.maps import ProcessMemory
 from gdbext.inferior.proc.process import Proc
 from gdbext.libraries import LIBRARIES
 from gdbext.library import Library
 from gdbext.locks.library_parts import ranks_of
-from gdbext.model import Group, Identity
+from gdbext.model import Group
 
 
 class Glances:
@@ -28,11 +27,6 @@ class Glances:
     def __init__(self) -> None:
         # the link-time addresses of variables, by the device and inode of the file, and the symbol
         self._addresses: dict[tuple[object, str], int | None] = {}
-
-    def identity(self, pid: int) -> Identity | None:
-        """Which rank of a job a process is; None if nothing says that it is one."""
-        proc = Proc(pid)
-        return identity_of(proc.environment(), proc.command_line())
 
     def groups(self, pid: int) -> tuple[Group, ...]:
         """The process groups of a process; empty if it has none, or if it may not be read."""

@@ -19,6 +19,7 @@ from gdbext.holders.locks import FoundLocks, find_locks
 from gdbext.inferior.budget import Budget, BudgetedTarget
 from gdbext.inferior.launchers import identity_of
 from gdbext.inferior.protocol import Origin
+from gdbext.inferior.signals import signal_name
 from gdbext.libraries import LIBRARIES
 from gdbext.locks.library_parts import LibraryRanks, ranks_of
 from gdbext.locks.seen import SeenWait
@@ -65,7 +66,6 @@ from gdbext.verdict.standstill import prove_standstill
 from gdbext.verdict.task_cycles import find_greenlet_cycles, find_task_cycles
 from gdbext.verdict.wait_for import find_deadlocks
 from gdbext.waits.at_work import Place, find_work
-from gdbext.waits.blocked import signal_name
 from gdbext.waits.context import Context, read_context
 from gdbext.waits.descriptors import MANY
 from gdbext.waits.doubts import Doubts

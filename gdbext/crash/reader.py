@@ -26,7 +26,7 @@ from gdbext.elf.notes import build_id_at
 from gdbext.errors import GdbextError
 from gdbext.inferior.cache import PAGE
 from gdbext.inferior.protocol import Module, Target
-from gdbext.inferior.signals import CORE_SIGNALS, FAULT_SIGNALS, SI_TKILL, SIGABRT, SIGTRAP
+from gdbext.inferior.signals import CORE_SIGNALS, FAULT_SIGNALS, SI_TKILL, SIGABRT, SIGTRAP, signal_name
 from gdbext.model import (
     DERIVED,
     INFERRED,
@@ -53,7 +53,6 @@ from gdbext.threads.interrupted import handled_signals, handlers, is_sending, wa
 from gdbext.threads.python_side import PythonSide
 from gdbext.threads.site import Sites
 from gdbext.threads.threads import SeenThread, Threads
-from gdbext.waits.blocked import signal_name
 
 #: How many innermost frames are searched, and how many of the interpreter's frames are shown.
 _MAX_TOP, _MAX_KEPT = 64, 12

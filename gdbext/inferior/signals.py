@@ -5,6 +5,7 @@ Source: Linux 6.1 include/uapi/asm-generic/signal.h and siginfo.h.
 
 from __future__ import annotations
 
+import signal
 import struct
 from collections.abc import Mapping
 
@@ -67,3 +68,11 @@ def decode_siginfo(data: bytes) -> SignalInfo:
         return SignalInfo(number, code, address)
     pid, uid = _SENDER.unpack_from(data, _SIGINFO.size - 8)
     return SignalInfo(number, code, None, pid, uid)
+
+
+def signal_name(number: int) -> str:
+    """``SIGKILL``; ``signal 34`` for one without a name."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

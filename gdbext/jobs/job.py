@@ -225,7 +225,7 @@ def judge(members: Mapping[int, Member], size: int, now: float) -> Job:
     job = Job("waits", size, tuple(first), causes, circle)
     longest = max((each.seconds for each in unfinished if each.seconds is not None), default=None)
     if any(each.mismatch and each.evidence == RECORDED for each in unfinished) or any(
-            _never_acts(members.get(rank)) for rank in causes):
+            _never_acts(members[rank]) for rank in causes if rank in members):
         return replace(job, kind="hung")
     # a message may be on its way for a moment, and an operation that was read first may have ended since
     is_recorded = all(each.evidence == RECORDED for each in unfinished if set(each.waiting) & {*circle})
@@ -250,5 +250,5 @@ def _is_at_work(unfinished: Sequence[Unfinished], causes: Sequence[int], members
         for rank in causes)
 
 
-def _never_acts(member: Member | None) -> bool:
-    return member is not None and (member.state in ("ended", "missing") or member.outcome == "stuck")
+def _never_acts(member: Member) -> bool:
+    return member.state in ("ended", "missing") or member.outcome == "stuck"

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from gdbext.errors import UsageError
+from gdbext.inferior.proc.ranks import roots_of_job
 from gdbext.inferior.proc.status import parent_of, process_tree
 from gdbext.launcher.cli import parse_options
 from gdbext.launcher.output import say, write, write_file
@@ -164,7 +165,7 @@ def run(options: argparse.Namespace) -> int:
     from gdbext.launcher import job_page
 
     how = parse_options(options)
-    job = job_page.find(target.pid, how) if not options.json else None
+    job = job_page.find(roots_of_job(target.pid), how) if not options.json else None
     tree = snapshot_tree(target.pid, how)
     if job is not None:
         write(concatenated([job_page.head(job), as_text([""])]))

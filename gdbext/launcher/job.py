@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import socket
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,8 +10,10 @@ from dataclasses import replace
 from gdbext.errors import GdbextError
 from gdbext.glance import Glances
 from gdbext.inferior.proc.process import Proc
-from gdbext.inferior.proc.status import parent_of, process_tree, state_of
+from gdbext.inferior.proc.ranks import find_ranks
+from gdbext.inferior.proc.status import process_tree, state_of
 from gdbext.inferior.proc.stopped import read_stopped
+from gdbext.inferior.signals import signal_name
 from gdbext.jobs.job import Job, Member, State, find_unfinished, judge, with_absent
 from gdbext.launcher.snapshots.options import Options, Target
 from gdbext.launcher.snapshots.pool import processors, run_all
@@ -58,28 +58,6 @@ class Look:
         return len({member.host for member in self.members.values()})
 
 
-def find_ranks(pids: Iterable[int]) -> dict[int, Identity]:
-    """The processes among some, and among their descendants, that are ranks of a job, with what they are.
-
-    A descendant of a rank has its variables, but is a worker of that rank.
-    """
-    glances = Glances()
-    found: dict[int, Identity] = {}
-    for root in dict.fromkeys(pids):
-        for pid, parent in dict(process_tree(root)).items():
-            try:
-                identity = glances.identity(pid)
-            except GdbextError:  # it has ended meanwhile
-                continue
-            if identity is None or identity.rank is None:
-                continue
-            above = parent if pid != root else parent_of(pid)
-            if above in found and found[above].rank == identity.rank:
-                continue
-            found[pid] = identity
-    return found
-
-
 def look(pids: Sequence[int], options: Options) -> Look | None:
     """Look at the ranks among some processes and their descendants; None if there are none.
 
@@ -112,7 +90,7 @@ def _add_zombie(members: dict[int, Member], size: int, pids: Sequence[int]) -> N
     if len(missing) == len(ended) == 1:
         rank, child = missing[0], ended[0]
         members[rank] = Member(Identity(rank, size), child.pid, socket.gethostname(), (), "ended",
-                               _signal_name(child.signal or 0))
+                               signal_name(child.signal) if child.signal else None)
 
 
 def _look_again(members: dict[int, Member], size: int, glances: Glances) -> None:
@@ -135,13 +113,6 @@ def _state(pid: int) -> tuple[State, str | None]:
     if stopped is not None:
         return "stopped", stopped.name if stopped.by == "signal" else None
     return ("alive" if state_of(pid) not in ("Z", "X", None) else "ended"), None
-
-
-def _signal_name(number: int) -> str | None:
-    try:
-        return signal.Signals(number).name if number else None
-    except ValueError:
-        return f"signal {number}"
 
 
 def _judged(members: dict[int, Member], size: int, within: float, now: float, options: Options) -> Look:
@@ -280,14 +251,3 @@ def _from_stacks(members: Mapping[int, Member], ranks: Iterable[int], size: int)
         found[rank] = replace(members[rank], groups=(
             Group("", None, tuple(range(size)), pending, None, INFERRED),))
     return found
-
-
-def roots_of_job(pid: int) -> list[int]:
-    """The process below which the ranks of a process's job are: itself, or its parent; empty if there is no job."""
-    if not os.path.exists(f"/proc/{pid}"):
-        return []
-    own = Glances().identity(pid)
-    parent = parent_of(pid)
-    root = parent if own is not None and own.rank is not None and parent is not None and parent > 1 else pid
-    ranks = {identity.rank for identity in find_ranks([root]).values()}
-    return [root] if len(ranks) > 1 else []

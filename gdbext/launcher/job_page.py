@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from gdbext.launcher import job
-from gdbext.launcher.job import Look, roots_of_job
+from gdbext.launcher.job import Look
 from gdbext.launcher.snapshots.options import Options
 from gdbext.launcher.status import FOUND, NO_ANSWER, NOTHING_FOUND, OUTSIDE
 from gdbext.model import RECORDED, Report
@@ -117,8 +117,10 @@ def document(look: Look) -> Safe:
 STATUS: Mapping[str, int] = {"hung": FOUND, "waits": OUTSIDE, "working": NOTHING_FOUND, "unknown": NO_ANSWER}
 
 
-def find(pid: int, options: Options) -> Look | None:
-    """The job that a process starts, or is a rank of, if it does not go on; None if there is no such job."""
-    roots = roots_of_job(pid)
+def find(roots: Sequence[int], options: Options) -> Look | None:
+    """The job below some processes if it does not go on; None if there is no such job.
+
+    :param roots: as `gdbext.inferior.proc.ranks.roots_of_job` finds them.
+    """
     found = job.look(roots, options) if roots else None
     return found if found is not None and found.job.kind in ("hung", "waits") else None

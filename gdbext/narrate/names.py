@@ -109,12 +109,12 @@ def duration(seconds: float) -> str:
     return next((f"{seconds / unit:.0f} {name}" for unit, name in _UNITS if seconds >= 2 * unit), f"{seconds:.0f} s")
 
 
-def number_list(numbers: Sequence[int]) -> str:
-    """``threads 2-5, 7``."""
+def number_list(numbers: Sequence[int], noun: str = "thread", most: int = MANY) -> str:
+    """``threads 2-5, 7``, with at most so many numbers and ranges."""
     runs = list(_runs(numbers))
-    shown = ", ".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs[:MANY])
-    left = sum(map(len, runs[MANY:]))
-    return f"thread{'s' if len(numbers) != 1 else ''} {shown}" + (f" and {left:,} more" if left else "")
+    shown = ", ".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs[:most])
+    left = sum(map(len, runs[most:]))
+    return f"{noun}{'s' if len(numbers) != 1 else ''} {shown}" + (f" and {left:,} more" if left else "")
 
 
 def _runs(numbers: Sequence[int]) -> Iterator[Sequence[int]]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from gdbext.jobs.job import Debt, Job, Member, Unfinished
 from gdbext.model import Operation
+from gdbext.narrate.names import number_list
 from gdbext.narrate.operations import operation_name, tensor
 from gdbext.narrate.words import plural
 
@@ -16,23 +17,13 @@ _DEBTS: dict[Debt, str] = {
     "other-size": "called it with another size"}
 #: What is said of a rank without a process.
 ABSENT = {"missing": "there is no process on this machine", "elsewhere": "not read: of another machine or container"}
-#: Most operations and ranks that one sentence names.
-_MANY = 4
+#: Most ranks and ranges of ranks that a list names.
+_MANY = 8
 
 
 def rank_list(ranks: Sequence[int]) -> str:
-    """``ranks 0-2, 4-15``; three or more in a row are a range."""
-    runs: list[list[int]] = []
-    for rank in sorted(ranks):
-        if runs and rank == runs[-1][-1] + 1:
-            runs[-1].append(rank)
-        else:
-            runs.append([rank])
-    shown = []
-    for run in runs:
-        shown += [f"{run[0]}-{run[-1]}"] if len(run) > 2 else [str(rank) for rank in run]
-    more = f" and {len(shown) - 2 * _MANY} more" if len(shown) > 2 * _MANY else ""
-    return f"rank{'s' if len(ranks) != 1 else ''} {', '.join(shown[:2 * _MANY])}{more}"
+    """``ranks 0-2, 4-15``."""
+    return number_list(sorted(ranks), "rank", _MANY)
 
 
 def verdict_title(job: Job) -> str:

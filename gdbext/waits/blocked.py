@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import functools
 import re
-import signal
 import socket
 import struct
 from collections.abc import Callable, Sequence
@@ -32,6 +31,7 @@ from gdbext.inferior.cache import read_cstring
 from gdbext.inferior.proc.descriptors import Descriptor
 from gdbext.inferior.proc.sockets import address_text
 from gdbext.inferior.protocol import Target
+from gdbext.inferior.signals import signal_name
 from gdbext.locks.seen import SeenLock, SeenWait
 from gdbext.model import DERIVED, RECORDED, TO_READ, TO_WRITE
 from gdbext.model.kinds import DESCRIPTOR
@@ -371,11 +371,3 @@ def _fd(value: int) -> int | None:
 
 def _seconds(seconds: float) -> str:
     return f"{seconds:.6f}".rstrip("0").rstrip(".")
-
-
-def signal_name(number: int) -> str:
-    """``SIGKILL``; ``signal 34`` for one without a name."""
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"

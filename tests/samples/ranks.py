@@ -44,10 +44,8 @@ def ready() -> None:
     print("ready", flush=True)
 
 
-def lock(rank: Rank) -> None:
-    """The last rank has two threads that wait for each other."""
-    if rank.rank < rank.size - 1:
-        rank.call(FINISHED + 1)
+def deadlock() -> None:
+    """Two threads wait for each other, of which this is one."""
     first, second = threading.Lock(), threading.Lock()
     both = threading.Barrier(2)
 
@@ -63,6 +61,13 @@ def lock(rank: Rank) -> None:
         ready()
         with second:
             pass
+
+
+def lock(rank: Rank) -> None:
+    """The last rank has two threads that wait for each other."""
+    if rank.rank < rank.size - 1:
+        rank.call(FINISHED + 1)
+    deadlock()
 
 
 def other_operation(rank: Rank) -> None:

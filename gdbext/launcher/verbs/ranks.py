@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gdbext.errors import UsageError
+from gdbext.inferior.proc.ranks import roots_of_job
 from gdbext.launcher.cli import add_output, add_snapshot_options, add_text, parse_options
 from gdbext.launcher.output import say, write
 from gdbext.launcher.pager import write_report
@@ -63,7 +64,7 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError("the targets are processes and files", "name only PIDs, or only cores and documents")
     if len(pids) == 1:
         # a rank stands for its job
-        pids = job.roots_of_job(pids[0]) or pids
+        pids = roots_of_job(pids[0]) or pids
     found = job.look(pids, how) if pids else _look_at_files(options.targets, how)
     if found is None:
         raise Unreadable("no rank of a job is among these processes and their descendants",

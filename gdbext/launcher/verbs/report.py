@@ -10,6 +10,7 @@ from typing import Union
 
 import gdbext.model
 from gdbext.errors import UsageError
+from gdbext.inferior.proc.ranks import roots_of_job
 from gdbext.launcher.api import Report, report_on
 from gdbext.launcher.cli import (
     add_output,
@@ -98,10 +99,13 @@ def run(options: argparse.Namespace) -> int:
                 break
         pid = targets[0].pid if len(targets) == 1 else None
         is_text = only_text or options.brief and not options.json
-        if pid is not None and is_text and not options.alone and made.status not in (FOUND, NO_GDB):
+        asks_job = is_text and not options.alone and made.status not in (FOUND, NO_GDB)
+        roots = roots_of_job(pid) if pid is not None and asks_job else []
+        if roots:
+            # loading it takes as long as a small snapshot, and few processes have a job
             from gdbext.launcher import job_page
 
-            stuck = job_page.find(pid, how)
+            stuck = job_page.find(roots, how)
             if stuck is not None:
                 write_report((job_page.head if options.brief else job_page.text)(stuck), options.pager)
                 return job_page.STATUS[stuck.job.kind]

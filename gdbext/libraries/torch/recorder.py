@@ -36,7 +36,7 @@ _STRING: Final = struct.Struct("<2Q16s")
 _SMALL_VECTOR: Final = struct.Struct("<QII")
 # std::map: the colour, then parent, leftmost and rightmost of the header, and the number of nodes
 _MAP_HEADER: Final = struct.Struct("<4Q")
-_MAP_SIZE, _NODE = 40, 32
+_NODE = 32
 #: The names of c10::ScalarType by number.
 _TYPES: Final = ("uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64", "complex32", "complex64",
                  "complex128", "bool", "qint8", "quint8", "qint32", "bfloat16")
@@ -82,15 +82,13 @@ class Recorder:
         if (enabled > 1 or begin % 8 or rest or not 0 <= length <= most or (limit - begin) % size or limit < end
                 or following > most or count < length):
             raise CorruptStructure(address, "not a flight recorder of this layout")
-        #: The address of the oldest entry that is read, and the entries from there on, in memory's order.
-        self._begin, self._length = begin, length
-        self._entries = self._in_order(begin, length, following if length == most else 0, size)
-        numbers = [_word(entry, layout["Entry.id_"]) for _, entry in self._entries]
+        entries = self._in_order(begin, length, following if length == most else 0, size)
+        numbers = [_word(entry, layout["Entry.id_"]) for _, entry in entries]
         if any(after != before + 1 for before, after in zip(numbers, numbers[1:])) or (
                 numbers and numbers[-1] >= count):
             raise CorruptStructure(begin, "operations are not numbered")
         self.operations: Sequence[tuple[tuple[str, str], Operation]] = [
-            self._operation(at, entry) for at, entry in self._entries]
+            self._operation(at, entry) for at, entry in entries]
         self.ranks = self._read_ranks(address + layout["pg_name_to_ranks_"])
 
     def _in_order(self, begin: int, length: int, first: int, size: int) -> list[tuple[int, bytes]]:
