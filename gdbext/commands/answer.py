@@ -6,6 +6,7 @@ the document, and the launcher makes the answer.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import time
@@ -47,30 +48,60 @@ def withhold_values(report: Report) -> Report:
         threads=tuple([replace(thread, variables=None) if thread.variables else thread for thread in report.threads]))
 
 
+def redacted(report: Report, source: bool) -> Report:
+    """A report without private details.
+
+    :param source: whether its source lines are shown.
+    """
+    from gdbext.redact import redact  # few reports need it
+
+    return redact(report, private_names(report.target.pid if report.target.kind == "live" else None), source)
+
+
+def private_names(pid: int | None = None) -> set[str]:
+    """The names of this machine, of this process's user, and of the user of another process, if there is one."""
+    import pwd
+    import socket
+
+    users = {os.geteuid()}
+    if pid is not None:
+        users |= {int(user) for user in status_fields(pid).get("Uid", "").split()}
+    names = {socket.gethostname(), os.path.basename(os.environ.get("HOME", ""))}
+    for user in users:
+        with contextlib.suppress(KeyError):
+            names.add(pwd.getpwuid(user).pw_name)
+    return names - {""}
+
+
 def answer(report: Report, incomplete: GdbextError | None, files: SourceFiles,
            options: ReportOptions) -> dict[str, Any]:
     """Make the answer: values of JSON, and as ``document`` the pieces of a line of JSON, see `write_answer`.
 
     :param incomplete: why the report is incomplete, where the user can do something about it.
     """
+    shows_source = options.source or not options.redact
+    if options.redact:
+        report = redacted(report, options.source)
     style = Style(options.colour, options.width)
     lines: dict[tuple[str, int], str] = {}
 
     def source(path: str, line: int) -> str | None:
-        text = files(path, line)
+        text = files(path, line) if shows_source else None
         if text:
             lines[path, line] = text[:_SOURCE_LINE]
         return text
 
+    # they name files
+    notes = files.notes() if not options.redact else []
     renderer = TextRenderer(report, style, source, native=options.native)
     text = whole_text(renderer, options.each, options.stacks)
-    text = style.wrap(concatenated([text, as_text(f"Note: {note}" for note in files.notes())]))
+    text = style.wrap(concatenated([text, as_text(f"Note: {note}" for note in notes)]))
     verdict = verdict_of(report)
     return {
         **({} if options.text_only else _document_and_graph(report)), "text": text, "outcome": verdict.outcome,
         "verdict": verdict.kind, "awaited": list(awaited_processes(report)),
         # the launcher has no right to read files that the target names, so a page shows the lines of the text
-        "source": [[*place, line] for place, line in lines.items()], "source_notes": files.notes(),
+        "source": [[*place, line] for place, line in lines.items()], "source_notes": notes,
         "unknown": explain(report.no_verdict) if report.no_verdict is not None else (
             plain(sentence(renderer.facts)) if verdict.outcome == "doubt" else None),
         "incomplete": None if incomplete is None else str(incomplete),

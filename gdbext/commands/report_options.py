@@ -16,6 +16,7 @@ class ReportOptions:
     `width` is the maximum width of a line, in columns, None: unlimited. With `object_names` an object that has a lock
     is named by the value of an attribute. `may_stop` says whether, without GDB, threads of a process may be stopped for
     a moment. With `alone` no other process is read. A process is paused for at most `max_pause` seconds. With
+    `redact` private details are taken out, and source lines unless `source`. With
     `text_only` document and graph are left out; for many threads they take as long as all else.
     """
 
@@ -29,6 +30,8 @@ class ReportOptions:
     alone: bool = False
     max_pause: float = 10.0
     text_only: bool = False
+    redact: bool = False
+    source: bool = False
 
 
 DEFAULTS: Final = ReportOptions()

@@ -231,6 +231,11 @@ def _snapshot(pid: int, parents: dict[int, int | None], options: Options, most: 
         progress.clear()
     apart = time.monotonic() - begin
     scene = watch({member: snapshots[member].report for member in parents})
+    if options.redact:
+        from gdbext.commands.answer import private_names
+        from gdbext.redact import Redaction
+
+        scene = Redaction(None, private_names(pid))(scene)
     return Tree(pid, parents, {member: snapshots[member] for member in parents}, apart, scene.waits,
                 tuple(find_deadlocks(scene.waits, scene.dead)), scene.blind)
 
@@ -350,9 +355,8 @@ def summary(tree: Tree, found: Triage) -> list[str]:
     return lines
 
 
-def text(tree: Tree, found: Triage) -> Safe:
-    """The whole report: the processes, their waits for each other, and the representative of each class."""
-    across = {pid for deadlock in tree.deadlocks for pid in deadlock.processes}
+def tree_lines(tree: Tree, found: Triage) -> list[str]:
+    """The answer, the processes, and their waits for each other."""
     lines = [*summary(tree, found), "", words.TREE]
     depths: dict[int, int] = {}
     for pid, parent in tree.parents.items():
@@ -364,6 +368,13 @@ def text(tree: Tree, found: Triage) -> Safe:
         lines += ["", words.waits_heading(bool(members)), *(f"  {_wait_line(tree, *each)}" for each in waits)]
     if tree.blind is not None:
         lines += ["", one_line(words.unknown_waits(tree.blind))]
+    return lines
+
+
+def text(tree: Tree, found: Triage) -> Safe:
+    """The whole report: the processes, their waits for each other, and the representative of each class."""
+    across = {pid for deadlock in tree.deadlocks for pid in deadlock.processes}
+    lines = tree_lines(tree, found)
     by_target = {seen.target: (pid, seen) for pid, seen in tree.snapshots.items()}
     for each in found.classes:
         alike = [member for member in each.members if member != each.representative]

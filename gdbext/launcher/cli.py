@@ -29,7 +29,8 @@ from gdbext.render.escape import as_text, printable
 from gdbext.render.style import wants_colour
 
 #: The modules of the verbs in the order of ``--help``. A module imports optional packages in `run` only.
-VERBS = ("report", "show", "attach", "triage", "ranks", "dask", "run", "watch", "install", "doctor", "completion")
+VERBS = ("report", "show", "issue", "attach", "triage", "ranks", "dask", "run", "watch", "install", "doctor",
+         "completion")
 
 _DESCRIPTION = "Explains hangs and crashes of programs that mix Python with native code, without knowing GDB."
 _EXAMPLES = """\
@@ -38,6 +39,7 @@ examples:
                                   same as gdbext report 4711
   gdbext report core.4711         the same for a core; it may be compressed
   gdbext show found.json          a report that --json has written
+  gdbext issue 4711               a block for an issue, without what is private
   gdbext triage cores/            many cores, grouped by what happened
   gdbext run --after 10m -- CMD   start a program, and report when it hangs
   gdbext watch 4711               report on each new hang
@@ -236,9 +238,19 @@ def add_object_names(group: argparse._ActionsContainer) -> None:
     group.add_argument("--no-object-names", action="store_false", dest="object_names",
                        help="do not name an object that has a lock by one of its values (Account 'alice'), and do "
                             "not show the values in the condition of a loop that polls")
+    add_redact(group)
     group.add_argument("--values", action="store_true", dest="values_of_others",
                        help="write such values, and those of variables, to a file even if the process or core belongs "
                        "to another user")
+
+
+def add_redact(group: argparse._ActionsContainer) -> None:
+    """Add the choice whether reports contain private details."""
+    group.add_argument("--redact", action="store_true",
+                       help="take out what is private: arguments of the program, values, source lines, messages, names "
+                       "of the machine, the user and objects, addresses of peers; shorten folders. The last line says "
+                       "what was taken out")
+    group.add_argument("--source", action="store_true", help="with --redact: show source lines nevertheless")
 
 
 def add_output(verb: argparse.ArgumentParser, schema: str) -> None:

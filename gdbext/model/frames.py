@@ -108,12 +108,12 @@ class MixedStack:
 
 
 #: The files of Python itself and of installed packages, with the name of the package or module.
-_LIBRARY = re.compile(
+LIBRARY = re.compile(
     r"(?:\b(?:site|dist)-packages/|/lib(?:64|32)?/python\d[\w.]*/|^<frozen |\bpython\d+\.zip/)(?=([^/>]+))")
 
 
 def library_of(frame: Frame) -> str | None:
     """The package or module of a Python frame that is not the program's own code; None for the program's."""
     # the standard library's folder contains that of packages
-    names = _LIBRARY.findall(frame.file) if isinstance(frame, PyFrame) else ()
+    names = LIBRARY.findall(frame.file) if isinstance(frame, PyFrame) else ()
     return str(names[-1]).partition(".")[0] if names else None

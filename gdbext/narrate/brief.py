@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from gdbext.model import RECORDED, Deadlock, Edge, Evidence, Thread
+from gdbext.model import RECORDED, Deadlock, Edge, Evidence, Report, Thread
 from gdbext.model.evidence import weakest
 from gdbext.model.reasons import Reason
 from gdbext.narrate import deadlocks, greenlets, tasks, threads, verdict
@@ -67,7 +67,8 @@ def brief(facts: Facts, most: int) -> Brief:
         (*remarks, *cycles, *known), seconds_asleep(facts.known(judged.threads)), ends_by_itself(report),
         {"thread": len(report.threads) - len(numbers), "edge": len(links) - len(links_shown),
          "lock": len(report.locks) - len(listed_locks & facts.locks.keys()), "task": len(report.tasks),
-         "greenlet": len(report.greenlets), "note": len(report.notes), "problem": len(report.problems)})
+         "greenlet": len(report.greenlets), "note": len(report.notes),
+         "problem": len(report.problems) - len(verdict.taken_out(report))})
 
 
 def since(facts: Facts, seconds: float | None) -> str:
@@ -79,10 +80,11 @@ def since(facts: Facts, seconds: float | None) -> str:
     return f"Since: {begin}for {duration(seconds)} none of these threads has run"
 
 
-def left_out(counts: dict[str, int]) -> str:
-    """``Left out: 12 threads, 1 note``; empty if nothing was."""
+def left_out(counts: dict[str, int], report: Report) -> Words:
+    """``Left out: 12 threads, 1 note``, and what is private; empty if nothing was."""
     parts = [plural(count, noun) for noun, count in counts.items() if count]
-    return f"Left out: {', '.join(parts)}" if parts else ""
+    found = [*([(", ".join(parts),)] if parts else []), *verdict.taken_out(report)]
+    return ("Left out: ", *listed(found, "; ")) if found else ()
 
 
 def place(thread: Thread) -> Words:

@@ -29,6 +29,12 @@ _LACKS = {
     "unstopped": "the callers of a thread that is not stopped, since that would end its system call",
     "variables": "variables of native functions",
 }
+# what a redacted report lacks; `TAKEN` of redact.py
+_PRIVATE = {
+    "addresses": "addresses", "arguments": "the arguments of the program", "folders": "folders of files",
+    "host": "the name of the machine", "messages": "messages of the program", "object-names": "names of objects",
+    "source": "source lines", "user": "the name of the user", "values": "values",
+}
 _OWNERLESS = {
     "elided-mutex": "the mutex uses lock elision (Intel TSX), which", "futex": "a futex word of unknown meaning",
     "future": "a std::future that a thread waits for",
@@ -420,6 +426,9 @@ _WORDINGS: Mapping[ReasonCode, Wording] = {
         f"`gdbext attach {target}`)"),
     "locks-not-decoded": "{why}; native locks are not decoded",
     "not-interleaved": "Python and native frames are not interleaved: {why}",
+    "redacted": lambda taken: (
+        f"what is private: {', '.join([_PRIVATE[what] for what in taken])}" if taken else
+        "what is private, of which nothing was found"),
     "threads-came-or-went": lambda count: (
         f"{count} thread{'s' * (count != 1)} began or ended while the process was read"),
     "threads-unreadable": "{count} of {total} threads cannot be read",

@@ -36,6 +36,8 @@ _TONES: Mapping[str, Tone] = {"stuck": "bad", "outside": "doubt", "fine": "good"
 ALL_THREADS = "Threads:"
 #: Notes that are shown with the verdict.
 _WITH_VERDICT = frozenset(("children-ended",))
+#: Problems that are no loss of knowledge.
+_LEFT_OUT = frozenset(("made-without-gdb", "redacted"))
 #: The heading of the evidence.
 HOW_KNOWN = "How this is known:"
 
@@ -67,8 +69,13 @@ def gil_holders(facts: Facts) -> Iterator[Words]:
 def notes(report: Report) -> Iterator[Words]:
     """The notes and problems of a report."""
     yield from (("Note: ", reason(note)) for note in report.notes if note.code not in _WITH_VERDICT)
-    yield from (("Left out: ", reason(problem.why)) if problem.why.code == "made-without-gdb"
+    yield from (("Left out: ", reason(problem.why)) if problem.why.code in _LEFT_OUT
                 else ("Not known: ", *problem_words(problem)) for problem in report.problems)
+
+
+def taken_out(report: Report) -> list[Words]:
+    """What was taken out of a report because it is private; empty of a report with everything."""
+    return [(reason(problem.why),) for problem in report.problems if problem.why.code == "redacted"]
 
 
 def problem_words(problem: Problem) -> Words:

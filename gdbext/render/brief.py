@@ -37,7 +37,7 @@ def brief_text(report: Report, style: Style, processes: Sequence[str] = ()) -> S
     lines += [say(words) for words in found.remarks[:_REMARKS]]
     lines += [f"  {say(heading(members))}{': ' if words else ''}{say(words)}" for members, words in found.groups]
     lines += [f"  {say(link.words)}{say(evidence(link))}" for link in found.links]
-    ends = since(facts, found.since), f"Next: {step}" if step else "", left_out(found.left_out)
+    ends = since(facts, found.since), f"Next: {step}" if step else "", say(left_out(found.left_out, report))
     return as_text([*lines, *filter(None, ends)])
 
 
@@ -85,6 +85,7 @@ def _document(facts: Facts, most: int, limit: int, processes: Sequence[str]) -> 
         "behind": list(judged.behind[:most]), "since": round(found.since, 3) if found.since is not None else None,
         "next": step if step is None or sum(map(len, step)) <= limit else None,
         "left_out": {f"{noun}s": count for noun, count in found.left_out.items()},
+        **({"private": [text(words) for words in verdict.taken_out(report)]} if verdict.taken_out(report) else {}),
         **({"processes": [printable(line.strip(), limit) for line in filter(None, processes)][:most]}
            if processes else {}),
     }

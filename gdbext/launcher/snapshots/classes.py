@@ -26,6 +26,7 @@ from gdbext.narrate.frames import file_name, frame_line
 from gdbext.narrate.names import Facts
 from gdbext.narrate.words import plain, problem_of, reason
 from gdbext.record import record
+from gdbext.redact import short_path
 from gdbext.render.escape import Safe, as_text, printable
 from gdbext.render.shown import Shown
 from gdbext.render.style import PLAIN, Style
@@ -182,9 +183,17 @@ def _without_numbers(text: str | None) -> str:
 
 
 def frame_key(frame: Frame) -> FrameKey:
-    """What counts of a frame when targets are compared: notebooks number the files that they invent."""
+    """What counts of a frame when targets are compared, also with those of other machines.
+
+    Notebooks number the files that they invent.
+    """
     language, function, file = _without_place(frame)
-    return language, function, _without_numbers(file) if isinstance(frame, PyFrame) else file
+    return language, function, _without_numbers(_end_of(file)) if isinstance(frame, PyFrame) else file
+
+
+def _end_of(path: str) -> str:
+    """The part of a path that does not depend on the machine."""
+    return short_path(path).removeprefix(".../").removeprefix("~/").removeprefix("/usr/").lstrip("/")
 
 
 def _without_place(frame: Frame) -> FrameKey:

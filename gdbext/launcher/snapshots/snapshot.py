@@ -94,6 +94,16 @@ def take_snapshot(target: Target, options: Options) -> Snapshot:
     :return: the result; a bad target is a problem in it, not an exception.
     :raises KeyboardInterrupt: after GDB has detached; so do all other exceptions that are not `GdbextError`.
     """
+    seen = _take(target, options)
+    if not options.redact:
+        return seen
+    from gdbext.commands.answer import private_names
+    from gdbext.redact import Redaction
+
+    return Redaction(None, private_names(target.pid))(seen)
+
+
+def _take(target: Target, options: Options) -> Snapshot:
     started = time.monotonic()
     limit = Limit(options.timeout)
     notes: tuple[str, ...] = ()

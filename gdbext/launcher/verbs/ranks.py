@@ -69,6 +69,11 @@ def run(options: argparse.Namespace) -> int:
     if found is None:
         raise Unreadable("no rank of a job is among these processes and their descendants",
                          "`gdbext report PID --children` explains any tree of processes")
+    if how.redact:
+        from gdbext.commands.answer import private_names
+        from gdbext.redact import Redaction
+
+        found = Redaction(None, private_names())(found)
     if options.json:
         write(job_page.document(found))
     else:

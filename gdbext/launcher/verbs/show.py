@@ -8,7 +8,7 @@ from typing import Any
 
 from gdbext.commands.answer import whole_text
 from gdbext.errors import BadDocument, UsageError
-from gdbext.launcher.cli import add_output, add_text, parse_colour
+from gdbext.launcher.cli import add_output, add_redact, add_text, parse_colour
 from gdbext.launcher.output import write, write_file
 from gdbext.launcher.pager import write_report
 from gdbext.launcher.status import FOUND, status_of, worst
@@ -53,12 +53,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--brief", action="store_true", help="as in gdbext report")
     add_output(parser, "gdbext/1")
     add_text(parser)
+    add_redact(parser)
 
 
 def run(options: argparse.Namespace) -> int:
     """Show a document; return the exit status of the report."""
     document: Any = read_json(options.file)
     report = read_document(document)
+    if options.redact:
+        from gdbext.commands.answer import redacted
+        from gdbext.redact import Redaction
+        from gdbext.schema.write import document as as_document
+
+        report, others = redacted(report, False), Redaction(report)(document.get("processes"))
+        document = {**as_document(report, document.keys()), **({} if others is None else {"processes": others})}
     processes = [*_processes(document)]
     status = worst([status_of(report), *([FOUND] if _is_stuck(document) else [])])
     if options.html is not None:

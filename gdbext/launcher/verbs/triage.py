@@ -163,7 +163,7 @@ class Collected:
             progress.clear()
 
     def _add(self, target: Target, seen: Snapshot, signature: Signature | None) -> Failure | None:
-        name = target.name
+        name = seen.target
         failure = Failure(name, seen.problem or "no answer", seen.hint)
         if signature is None or seen.report is None:
             self._failures.append(failure)

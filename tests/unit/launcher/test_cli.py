@@ -27,7 +27,8 @@ from tests.support.documents import as_json
 from tests.support.fake_report import gil_deadlock
 from tests.support.interpreters import CHECKOUT
 
-VERBS = ("report", "show", "attach", "triage", "ranks", "dask", "run", "watch", "install", "doctor", "completion")
+VERBS = ("report", "show", "issue", "attach", "triage", "ranks", "dask", "run", "watch", "install", "doctor",
+         "completion")
 DOCUMENT = {"schema": "gdbext/1"}
 
 
@@ -208,7 +209,7 @@ def test_process_that_does_not_exist_has_the_same_status_in_every_verb(pid: str,
 # -- what goes wrong ends with no verdict ---------------------------------------------------------------------------
 
 #: A command line of each verb.
-LINES = {"report": ["report", "5"], "show": ["show", "x.json"], "attach": ["attach", "5"],
+LINES = {"report": ["report", "5"], "show": ["show", "x.json"], "issue": ["issue", "5"], "attach": ["attach", "5"],
          "triage": ["triage", "5"], "dask": ["dask", "tcp://x:1"],
          "ranks": ["ranks", "5"],
          "run": ["run", "--", "true"], "watch": ["watch", "5"],
@@ -388,7 +389,7 @@ def test_zsh_gets_all_verbs_and_options() -> None:
         assert f"\n        {module.NAME}) " in text
     assert '"*--search[' in text
     assert '"--stacks[how much of each stack is shown (default\\: full)]:stacks:(full top none)"' in text
-    assert text.count(":{_pids; _files}") == 4, "report, its other name dump, attach, triage"
+    assert text.count(":{_pids; _files}") == 5, "report, its other name dump, issue, attach, triage"
     assert "\n        dump) " in text
 
 
