@@ -70,6 +70,11 @@ class MemoryOperand:
         """The whole registers of `base` and `index`, each once, without the program counter."""
         raise NotImplementedError
 
+    @property
+    def registers(self) -> frozenset[str]:
+        """All registers that the address depends on, without the program counter."""
+        raise NotImplementedError
+
     def simple(self, next_address: int) -> tuple[str | None, int] | None:
         """(register, distance) whose sum is the address, with None for a constant address; None for other sums."""
         raise NotImplementedError
@@ -336,13 +341,15 @@ class Architecture(Protocol):
     #: The registers that every snapshot reads of every thread, and those of them that contain no data of the program.
     AT_STOP: tuple[str, ...]
     NOT_DATA: frozenset[str]
+    #: What the debugger writes before the name of a register in code.
+    REGISTER_PREFIX: str
     #: A program's memory is below this address.
     HIGHEST_ADDRESS: int
     #: Whether the thread pointer is the end of the C library's thread descriptor, or else its start. Thread-local
     #: memory of libraries loaded at start-up is on the other side of the thread pointer.
     DESCRIPTOR_IS_BELOW: bool
-    #: Whether single instructions are decoded. If not, code proves nothing.
-    DECODES_INSTRUCTIONS: bool
+    #: Whether code proves which locks a function holds.
+    PROVES: bool
 
     def is_canonical(self, address: int) -> bool: ...
     def core_registers(self, state: bytes, thread_area: bytes = b"") -> dict[str, int]: ...

@@ -174,7 +174,8 @@ class FaultReader:
         return tuple(operands), tuple(links)
 
     def _register(self, name: str, value: int, chain: Sequence[Link]) -> Operand:
-        return Operand(f"%{name}", value, self._pointers.describe(value).what, tuple(link.origin for link in chain))
+        return Operand(self._cpu.REGISTER_PREFIX + name, value, self._pointers.describe(value).what,
+                       tuple(link.origin for link in chain))
 
     # -- SIGSEGV ---------------------------------------------------------------------------------------------
 
@@ -357,8 +358,8 @@ class FaultReader:
         text = because("called-null") if pointer.kind == NULL else because(
             "called-bad-address" if pointer.kind in BAD else "ran-data", address=pc, what=pointer.what)
         known = replace(known, kind=kind, text=text, address=pc, access="execute")
-        after = self._code.return_address(registers[self._cpu.STACK_POINTER])
-        code = self.origins.code_at_call(after) if after is not None else None
+        caller = self._code.caller(registers)
+        code = self.origins.code_at_call(caller[self._cpu.PROGRAM_COUNTER]) if caller is not None else None
         if code is None:
             return SeenFault(known)
         accesses = {access.kind: access for access in code.here.accesses()}

@@ -68,7 +68,8 @@ class InstructionFaults:
             return None, 0, ()
         links = tuple(self._origins.chain(code, registers, name))
         value = registers[name] & (1 << bits) - 1
-        return Operand(f"%{part}", value, None, tuple(link.origin for link in links)), bits, links
+        text = f"{self._cpu.REGISTER_PREFIX}{part}"
+        return Operand(text, value, None, tuple(link.origin for link in links)), bits, links
 
     def illegal(self, site: FaultSite, known: Fault) -> SeenFault:
         """SIGILL: a trap of the program, bytes that are not an instruction, or one that the processor does not have."""

@@ -240,13 +240,9 @@ class CrashReader:
                        text=abort.text if abort.kind != "abort" else None)
 
     def _callers(self, seen: SeenThread, registers: Mapping[str, int]) -> list[tuple[int, int]]:
-        """The callers of a bad address, whose return address is on top of the stack."""
-        sp = registers[self._cpu.STACK_POINTER]
-        after = self._code.return_address(sp)
-        if after is None:
-            return []
-        return self._code.unwind(seen.ref, {**registers, self._cpu.PROGRAM_COUNTER: after,
-                                             self._cpu.STACK_POINTER: sp + 8})
+        """The callers of a bad address."""
+        caller = self._code.caller(registers)
+        return self._code.unwind(seen.ref, caller) if caller is not None else []
 
     # -- the stack -----------------------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 
 from gdbext.model.kinds import GIL, kind_of, name_of_kind
@@ -42,12 +43,17 @@ def _fill_pattern(byte: int, filler: str | None = None) -> str:
     return f"the byte {byte:#04x} eight times, a fill pattern" + (f" ({_FILLERS[filler]})" if filler else "")
 
 
+def _name(register: str) -> str:
+    """A register as its processor's assembly writes it: ``%rax``, ``x0``."""
+    return register if re.match(r"(?:[wx]\d+|sp)$", register) else f"%{register}"
+
+
 def _loaded(register: str, operand: str, now: int | None = None, base: str | None = None, value: int = 0,
             what: str | None = None) -> str:
     """:param now: the current content of the memory, if it has changed."""
-    read = f"%{register} was read from {operand}" + (f" (which now contains {now:#x})" if now is not None else "")
+    read = f"{_name(register)} was read from {operand}" + (f" (which now contains {now:#x})" if now is not None else "")
     if base is not None:
-        return f"{read}: %{base} is {value:#x}, {what}"
+        return f"{read}: {_name(base)} is {value:#x}, {what}"
     return f"{read}, {what}" if what is not None else read
 
 
@@ -63,7 +69,7 @@ def _terminate_called(type: str | None, text: str | None, left: str | None = Non
 
 
 def _in_register(register: str | None) -> str:
-    return f" (%{register})" if register is not None else ""
+    return f" ({_name(register)})" if register is not None else ""
 
 
 _VERBS = {"read": "read", "write": "wrote", "execute": "ran code"}
@@ -141,10 +147,10 @@ WORDINGS: Mapping[str, str | Callable[..., str]] = {
     "in-caller": "in {function}: {origin}",
     "uncertain-origin": "{origin}, unless the program jumped past that",
     "argument": lambda register, number, function, is_this: (
-        f"%{register} is {'`this`, ' if is_this else ''}argument {number} of {function}"),
-    "constant": "%{register} was set by `{instruction}`",
-    "result": "%{register} was returned by {function}",
-    "computed": "%{register} was computed by `{instruction}`",
+        f"{_name(register)} is {'`this`, ' if is_this else ''}argument {number} of {function}"),
+    "constant": lambda register, instruction: f"{_name(register)} was set by `{instruction}`",
+    "result": lambda register, function: f"{_name(register)} was returned by {function}",
+    "computed": lambda register, instruction: f"{_name(register)} was computed by `{instruction}`",
     "loaded": _loaded,
     "stopped-by-signal": "{signal} stopped the program",
     "sender-unknown": "{signal} was sent; by which process is not recorded",
@@ -157,10 +163,11 @@ WORDINGS: Mapping[str, str | Callable[..., str]] = {
     "null-member": lambda offset, register=None: (
         f"the member at offset {offset:#x} of a null pointer" + _in_register(register)),
     "null-element": lambda register, index, value: (
-        f"an element of a null array (%{register}), at index %{index} = {value:#x}"),
+        f"an element of a null array ({_name(register)}), at index {_name(index)} = {value:#x}"),
     "bad-register": lambda register, value, offset, what: (
-        (f"at offset {offset:#x} of " if offset else "") + f"%{register} = {value:#x}, {what}"),
-    "not-canonical-sum": "not a valid address (not canonical), made of %{register} = {value:#x}",
+        (f"at offset {offset:#x} of " if offset else "") + f"{_name(register)} = {value:#x}, {what}"),
+    "not-canonical-sum": lambda register, value: (
+        f"not a valid address (not canonical), made of {_name(register)} = {value:#x}"),
     "stack-used-up": "the stack is used up, {kib} KiB of it",
     "misaligned-for": "`{mnemonic}` needs an address that is a multiple of {alignment}",
     "misaligned": "the address is not aligned",
@@ -271,7 +278,7 @@ WORDINGS: Mapping[str, str | Callable[..., str]] = {
     "type-filled": "its type pointer is {pattern}",
     "type-unreadable": "its type pointer {type:#x} does not lead to a readable type",
     "not-a-type": "its type pointer {type:#x} does not lead to a type",
-    "in-register": "in %{register}",
+    "in-register": lambda register: f"in {_name(register)}",
     "on-its-stack": lambda function, module: (
         f"on its stack, in {f'{function}()' if function else module or 'code in no file'}"),
     "has-the-object": "has {address:#x} {place}: {what}, which the fault was about",

@@ -64,6 +64,8 @@ class MachineCode:
 
         :raises GdbextError: it is too large or not readable.
         """
+        if not self.cpu.PROVES:
+            raise GdbextError("the code of this processor proves nothing")
         if end - start > _MAX_FUNCTION:
             raise TooLarge("the function is too large")
         self.memory.read(start, end - start)  # the debugger may disassemble unreadable memory as zeros

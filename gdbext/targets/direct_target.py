@@ -237,8 +237,6 @@ class DirectTarget:
         return []
 
     def disassemble(self, low: int, high: int) -> Sequence[tuple[int, int, str]]:
-        if not self._cpu.DECODES_INSTRUCTIONS:
-            return []  # a debugger's text would not be understood either
         try:
             # the last instruction may end behind the range
             code = read_available(self.memory, low, high - low + self._cpu.MAX_INSTRUCTION)

@@ -15,7 +15,6 @@ from gdbext.elf.dynamic import first_page
 from gdbext.elf.notes import build_id_at
 from gdbext.errors import GdbextError, if_unreadable
 from gdbext.inferior.address_space import AddressSpace
-from gdbext.inferior.cache import read_u64
 from gdbext.inferior.modules import ModuleMap
 from gdbext.inferior.protocol import Module, Symbol, Target, ThreadRef
 from gdbext.libraries import LIBRARIES
@@ -237,10 +236,10 @@ class Code:
         return list(dict.fromkeys([*mapped, *(path.rpartition("/")[2] for path in self.missing_libraries())]))
 
     @if_unreadable(None)
-    def return_address(self, sp: int) -> int | None:
-        """The word on top of a stack if it points into a loaded file; for a thread that jumped to a bad address."""
-        after = read_u64(self._target.memory, sp)
-        return after if self.module(after) is not None else None
+    def caller(self, registers: Mapping[str, int]) -> Mapping[str, int] | None:
+        """The registers of the caller of a bad address; None if no loaded file contains the place to return to."""
+        found = self.cpu.with_return(self._target.memory, registers)
+        return found if self.module(found[self.cpu.PROGRAM_COUNTER]) is not None else None
 
 
 def read_code(target: Target, findings: Findings) -> Code:

@@ -26,7 +26,7 @@ ORDER = ("record", "remembered", "errors", "worklist", "library", "libraries", "
          "narrate", "schema", "processes", "render", "commands", "launcher", "direct", "debugger")
 #: What is not of the standard library, and who may import it; `typing_extensions` is there for type checkers only.
 FOREIGN = {"gdb": "gdbext.debugger", "shtab": "gdbext.launcher", "tqdm": "gdbext.launcher",
-           "capstone": "gdbext.arch.x86_64.disassembler",
+           "capstone": "gdbext.arch",
            "jinja2": "gdbext.render.html", "markupsafe": "gdbext.render.html",
            "pygments": "gdbext.render.style", "pytest": "gdbext.launcher.pytest_plugin",
            "distributed": "gdbext.launcher.verbs.dask",

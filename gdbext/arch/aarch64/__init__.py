@@ -1,4 +1,4 @@
-"""arm64 with Linux; implements `protocol.Architecture`. Instructions are not decoded yet, so code proves nothing."""
+"""arm64 with Linux; implements `protocol.Architecture`. Which locks code holds is not proven yet."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ from gdbext.errors import GdbextError
 from gdbext.inferior.protocol import Memory
 
 __all__ = [
-    "ARGUMENTS", "AT_STOP", "CALLEE_SAVED", "CALLER_SAVED", "DECODES_INSTRUCTIONS", "DESCRIPTOR_IS_BELOW",
-    "ELF_MACHINE", "FRAME", "GENERAL", "HIGHEST_ADDRESS", "MAX_INSTRUCTION", "NAME", "NOT_DATA", "OF_SLEEPERS",
-    "PROGRAM_COUNTER", "RESULT", "RESULTS", "STACK_POINTER", "THREAD_POINTER", "at_stop", "behind_stub",
-    "called", "change", "constant_arguments", "core_registers", "disassemble", "extension", "handled_signal",
+    "ARGUMENTS", "AT_STOP", "CALLEE_SAVED", "CALLER_SAVED", "DESCRIPTOR_IS_BELOW", "ELF_MACHINE", "FRAME", "GENERAL",
+    "HIGHEST_ADDRESS", "MAX_INSTRUCTION", "NAME", "NOT_DATA", "OF_SLEEPERS", "PROGRAM_COUNTER", "PROVES",
+    "REGISTER_PREFIX", "RESULT", "RESULTS", "STACK_POINTER", "THREAD_POINTER", "at_stop", "behind_stub", "called",
+    "change", "constant_arguments", "core_registers", "disassemble", "extension", "handled_signal",
     "interrupted_call", "is_at_system_call", "is_canonical", "is_own_breakpoint", "is_signal_return", "iter_branches",
     "iter_calls", "iter_loads", "loaded_arguments", "loaded_thread_local", "machine", "may_exchange", "may_return",
     "members_behind_jump", "origin", "parse", "read_interrupted", "read_signal_frame", "returned_address",
@@ -62,7 +62,8 @@ __all__ = [
 
 NAME, ELF_MACHINE = "aarch64", EM_AARCH64
 MAX_INSTRUCTION = 4
-DECODES_INSTRUCTIONS = False
+PROVES = False
+REGISTER_PREFIX = ""
 HIGHEST_ADDRESS = 1 << 48
 DESCRIPTOR_IS_BELOW = True
 # struct elf_prstatus: signals and times, with pr_pid in between, then pr_reg and pr_fpvalid; struct user_pt_regs
@@ -118,22 +119,25 @@ def extension(data: bytes) -> str | None:
     return None
 
 
-# code is not decoded yet
+# the modules that decode instructions are imported on first use, by crashes
 
 def disassemble(code: bytes, address: int, name: Callable[[int], str | None]) -> Sequence[tuple[int, int, str]]:
-    """No instructions."""
-    return ()
+    """See `gdbext.arch.aarch64.disassembler.disassemble`."""
+    from gdbext.arch.aarch64.disassembler import disassemble as made
+
+    return made(code, address, name)
 
 
 def parse(address: int, size: int, text: str) -> Instruction:
-    """An instruction of which only the text is known."""
-    mnemonic = text.split(maxsplit=1)[0] if text.split() else ""
-    return Instruction(address, size, text, mnemonic)
+    """Parse an instruction from the debugger's text, with or without symbols and comment."""
+    from gdbext.arch.aarch64 import instructions
+
+    return instructions.parse(address, size, text)
 
 
 def machine(memory: Memory, registers: Mapping[str, int]) -> Machine:
     """:raises GdbextError: always."""
-    raise GdbextError("the machine code of arm64 is not decoded")
+    raise GdbextError("the machine code of arm64 is not run on known values")
 
 
 def change(instructions: Sequence[Instruction], source: str, target: str, bits: int,
@@ -143,5 +147,7 @@ def change(instructions: Sequence[Instruction], source: str, target: str, bits: 
 
 
 def origin(instructions: Sequence[Instruction], index: int, register: str) -> Origin | None:
-    """Not known."""
-    return None
+    """Find where the value of a register before an instruction came from; None if unknown."""
+    from gdbext.arch.aarch64.origins import origin
+
+    return origin(instructions, index, register)

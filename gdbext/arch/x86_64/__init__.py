@@ -50,19 +50,15 @@ from gdbext.inferior.cache import read_u64
 from gdbext.inferior.protocol import Memory
 
 __all__ = [
-    "ARGUMENTS", "AT_STOP", "CALLEE_SAVED", "CALLER_SAVED", "DECODES_INSTRUCTIONS",
-    "DESCRIPTOR_IS_BELOW", "ELF_MACHINE", "FRAME", "GENERAL", "HIGHEST_ADDRESS", "MAX_INSTRUCTION",
-    "NAME", "NOT_DATA",
-    "OF_SLEEPERS", "PROGRAM_COUNTER", "RESULT", "RESULTS", "STACK_POINTER", "THREAD_POINTER", "at_stop", "behind_stub",
-    "called", "change",
-    "constant_arguments", "core_registers", "disassemble", "extension",
-    "interrupted_call", "is_at_system_call", "is_canonical",
-    "handled_signal", "is_own_breakpoint", "is_signal_return", "iter_branches", "iter_calls", "iter_loads",
-    "loaded_arguments",
-    "loaded_thread_local", "machine", "may_exchange", "may_return", "members_behind_jump", "origin", "parse",
-    "read_interrupted", "read_signal_frame",
-    "returned_address", "sleeping_registers", "system_call", "system_call_names", "unresolved_slot", "unwinder",
-    "user_registers", "with_return"]
+    "ARGUMENTS", "AT_STOP", "CALLEE_SAVED", "CALLER_SAVED", "DESCRIPTOR_IS_BELOW", "ELF_MACHINE", "FRAME", "GENERAL",
+    "HIGHEST_ADDRESS", "MAX_INSTRUCTION", "NAME", "NOT_DATA", "OF_SLEEPERS", "PROGRAM_COUNTER", "PROVES",
+    "REGISTER_PREFIX", "RESULT", "RESULTS", "STACK_POINTER", "THREAD_POINTER", "at_stop", "behind_stub", "called",
+    "change", "constant_arguments", "core_registers", "disassemble", "extension", "handled_signal",
+    "interrupted_call", "is_at_system_call", "is_canonical", "is_own_breakpoint", "is_signal_return", "iter_branches",
+    "iter_calls", "iter_loads", "loaded_arguments", "loaded_thread_local", "machine", "may_exchange", "may_return",
+    "members_behind_jump", "origin", "parse", "read_interrupted", "read_signal_frame", "returned_address",
+    "sleeping_registers", "system_call", "system_call_names", "unresolved_slot", "unwinder", "user_registers",
+    "with_return"]
 
 NAME, ELF_MACHINE = "x86_64", EM_X86_64
 #: Source: Intel SDM volume 2, section 2.3.11.
@@ -71,7 +67,8 @@ _HALF = 1 << 47
 #: The size of a return address in bytes.
 _WORD = 8
 HIGHEST_ADDRESS = _HALF
-DESCRIPTOR_IS_BELOW, DECODES_INSTRUCTIONS = False, True
+DESCRIPTOR_IS_BELOW, PROVES = False, True
+REGISTER_PREFIX = "%"
 _INT3 = b"\xcc"
 # struct elf_prstatus: signals and times, with pr_pid in between, then pr_reg and pr_fpvalid; struct user_regs_struct
 # (Linux 6.1 include/linux/elfcore.h, arch/x86/include/asm/user_64.h)

@@ -15,6 +15,7 @@ from functools import cached_property, lru_cache
 from typing import Literal, Optional
 
 from gdbext.arch import protocol
+from gdbext.arch.no_return import does_not_return
 from gdbext.arch.protocol import Access, Assignment, Condition, Exchange, ExchangeKind, Kind, Operand
 from gdbext.arch.x86_64.registers import CALLER_SAVED, GENERAL
 
@@ -124,18 +125,6 @@ _KINDS: dict[str, Kind] = {
 _CONDITION_OF: dict[str, Condition] = {"je": "equal", "jne": "unequal", "ja": "above", "jbe": "not above"}
 _STORED_CONDITIONS: dict[str, Condition] = {"sete": "equal", "setne": "unequal"}
 _ENDS = _RETURNS | {"jmp", "jmpw", "ljmp", "ud2", "ud1", "ud0", "hlt", "(bad)"}
-
-# names of functions that do not return: mangled, demangled, and of stubs
-_NO_RETURN = re.compile(
-    r"(?:(?:__GI_)?_*(?:abort|exit|Exit|quick_exit|pthread_exit|stack_chk_fail(?:_local)?|fortify_fail|chk_fail"
-    r"|longjmp(?:_chk)?|siglongjmp|assert\w*_fail\w*|assert|libc_fatal|libc_message|libc_assert_fail|malloc_assert"
-    r"|cxa_(?:re)?throw\w*|cxa_bad_(?:cast|typeid)|cxa_pure_virtual|cxa_call_unexpected|cxa_call_terminate"
-    r"|clang_call_terminate|Unwind_Resume|rust_start_panic|Py_FatalError\w*|err|errx|verr|verrx)"
-    r"|_*Py_Fatal\w*|std::__throw_\w+\(.*\)|_ZSt\d+__throw_\w+|std::terminate\(\)|_ZSt9terminatev"
-    r"|_ZN4core(?:9panicking|6option1\dexpect_failed|6option13unwrap_failed|6result13unwrap_failed|5slice5index\d+slice_)"
-    r"\w+(?:\.llvm\.\d+)?|core::(?:panicking|(?:option|result)::(?:unwrap|expect)_failed).*"
-    r"|_ZN5alloc5alloc18handle_alloc_error\w+|_ZN3std9panicking\w*panic\w+|rust_panic\w*)(?:@.*|\.part\.\d+|\.cold)?$")
-
 
 @lru_cache(maxsize=8192)
 def _operand(text: str) -> Operand | None:
@@ -356,7 +345,7 @@ def _parsed(text: str) -> _Parsed:
     if first < last and mnemonic[0] not in "(.":
         operands = _operands(mnemonic, "".join(words[first + 1:]))
     kind = "filler" if code == "xchg %ax,%ax" else _KINDS.get(mnemonic, "other")
-    falls_through = mnemonic not in _ENDS and not (kind == "call" and symbol is not None and _NO_RETURN.match(symbol))
+    falls_through = mnemonic not in _ENDS and not (kind == "call" and symbol is not None and does_not_return(symbol))
     return code, mnemonic, operands, tuple(words[:first]), symbol, kind, falls_through, _CONDITION_OF.get(mnemonic)
 
 

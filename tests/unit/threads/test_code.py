@@ -142,13 +142,13 @@ def test_inlined_calls_of_other_languages_are_as_the_debugger_has_them(monkeypat
     assert (frame.inlined, frame.line) == (symbol.inlined, 20)
 
 
-def test_return_address_is_in_a_loaded_file() -> None:
+def test_caller_of_a_bad_address_is_in_a_loaded_file() -> None:
     target = FakeTarget()
     thread = target.thread()
     target.ram.u64(thread.stack, APP_TEXT + 0x20, 0x1234)
     code, _ = code_of(target)
-    assert [code.return_address(at) for at in (thread.stack, thread.stack + 8, 0xDEAD_0000)] == [
-        APP_TEXT + 0x20, None, None]
+    assert [code.caller({"rip": 0, "rsp": at}) for at in (thread.stack, thread.stack + 8, 0xDEAD_0000)] == [
+        {"rip": APP_TEXT + 0x20, "rsp": thread.stack + 8}, None, None]
 
 
 # -- stacks --------------------------------------------------------------------------------------------------------
