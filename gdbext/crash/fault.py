@@ -230,7 +230,7 @@ class FaultReader:
         fault = site.info.address if site.info.code != SI_KERNEL else None
         if fault is not None:
             near = [(access, at) for access, at in accesses
-                    if at is not None and at <= fault < at + max(access.size or 1, 1) + 63]
+                    if at is not None and at <= self._cpu.without_tag(fault) < at + max(access.size or 1, 1) + 63]
             near.sort(key=lambda pair: (site.access not in (None, pair[0].kind), pair[0].kind != "write"))
             return near[0][0] if near else None, fault
         # a general protection fault has no recorded address
@@ -273,7 +273,7 @@ class FaultReader:
             if element is not None:
                 return element
         what = self._pointers.describe(base)
-        offset = address - base
+        offset = self._cpu.without_tag(address) - self._cpu.without_tag(base)
         if what.kind == NULL and 0 <= offset < LOWEST:
             if offset == 0:
                 return "null-pointer", because("null-pointer", register=name)

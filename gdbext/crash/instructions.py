@@ -90,8 +90,12 @@ class InstructionFaults:
         return SeenFault(replace(known, text=because(
             "unsupported-instruction", instruction=instruction.text, bytes=data[:size].hex(" "), needs=needs)))
 
-    def trap(self, _: FaultSite, known: Fault) -> SeenFault:
-        """SIGTRAP: a breakpoint instruction."""
+    def trap(self, site: FaultSite, known: Fault) -> SeenFault:
+        """SIGTRAP: a breakpoint instruction, or on arm64 a trap of the program."""
+        code = function_at(self._target, self._code, site.registers[self._cpu.PROGRAM_COUNTER])
+        if code is not None and code.here.kind == "trap":
+            known = replace(known, instruction=code.here.text)
+            return SeenFault(replace(known, kind="trap", text=because("stopped-itself", instruction=code.here.text)))
         return SeenFault(replace(known, kind="trap", text=because("breakpoint-instruction")))
 
     def forbidden_call(self, site: FaultSite, known: Fault) -> SeenFault:

@@ -56,14 +56,20 @@ class OriginReader:
         """Follow a register at an instruction: to memory, to the origin of that pointer, and so on."""
         return self._chain(code, registers, register)[0]
 
-    def _chain(self, code: FunctionCode, registers: Mapping[str, int], register: str) -> tuple[list[Link], bool]:
-        """The chain, and whether the register's value is not the one that the code before the instruction makes."""
+    def _chain(self, code: FunctionCode, registers: Mapping[str, int], register: str,
+               is_caller: bool = False) -> tuple[list[Link], bool]:
+        """The chain, and whether the register's value is not the one that the code before the instruction makes.
+
+        :param is_caller: the code is that of a caller, whose callee may have jumped on to another function.
+        """
         links: list[Link] = []
         index, value = code.at, registers.get(register, 0)
         while len(links) < _MAX_ORIGINS:
             found = self._cpu.origin(code.instructions, index, register)
             if found is not None and self._contradicts(found, registers, value):
                 return links, not links
+            if found is not None and is_caller and not links and self._reads_other(found, registers, value):
+                return [], False
             link = self._link(found, code, registers, register, value) if found is not None else None
             if found is None or link is None:
                 break
@@ -80,13 +86,20 @@ class OriginReader:
         """Whether an instruction would have made another value than the one that was found."""
         if found.instruction is None:
             return False
-        made, size = found.value, 8
+        made = found.value
         if found.kind == "computed" and found.operand is not None and (
                 found.operand_unchanged or found.operand.base_register == self._cpu.STACK_POINTER):
             made = found.operand.address(registers, found.instruction.next_address)
-        elif found.kind == "loaded" and found.operand is not None and found.operand_unchanged and not found.certain:
-            size = _size_read(found.instruction)
-            made = self._now(found.operand, found.instruction, registers, size)
+        elif not found.certain:
+            return self._reads_other(found, registers, value)
+        return made is not None and not _is_same(made, value, 8)
+
+    def _reads_other(self, found: Origin, registers: Mapping[str, int], value: int) -> bool:
+        """Whether memory now contains another value than the one that was read from there."""
+        if found.kind != "loaded" or found.instruction is None or found.operand is None or not found.operand_unchanged:
+            return False
+        size = _size_read(found.instruction)
+        made = self._now(found.operand, found.instruction, registers, size)
         return made is not None and not _is_same(made, value, size)
 
     def chain_with_callers(self, code: FunctionCode, registers: Mapping[str, int], register: str,
@@ -111,7 +124,7 @@ class OriginReader:
             if call is None:
                 break
             argument = self._cpu.ARGUMENTS[links[-1].argument - 1]
-            more, is_other = self._chain(call, {**outer, argument: links[-1].value}, argument)
+            more, is_other = self._chain(call, {**outer, argument: links[-1].value}, argument, True)
             if is_other:
                 return links[:-1]
             if not more or not links[-1].certain:

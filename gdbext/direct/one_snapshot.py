@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Any
@@ -94,6 +95,8 @@ def _with_left_out(report: Report, left_out: Collection[str]) -> Report:
     if not left_out:
         return report
     target = "CORE" if report.target.kind == "core" else str(report.target.pid)
-    problem = Problem("target", "not applicable",
-                      because("made-without-gdb", lacks=tuple(sorted(left_out)), target=target))
+    processor = report.target.architecture
+    problem = Problem("target", "not applicable", because(
+        "made-without-gdb", lacks=tuple(sorted(left_out)), target=target,
+        processor=processor if processor != os.uname().machine else None))
     return replace(report, problems=(*report.problems, problem))

@@ -204,7 +204,7 @@ WORDINGS: Mapping[str, str | Callable[..., str]] = {
     "unsupported-instruction": lambda instruction, bytes, needs: (
         f"the processor does not have the instruction `{instruction}` ({bytes}"
         + (f"; {needs}" if needs else "") + "): the code was built for another one"),
-    "breakpoint-instruction": "a breakpoint instruction (`int3`) that no debugger set: __builtin_debugtrap() or an "
+    "breakpoint-instruction": "a breakpoint instruction that no debugger set: __builtin_debugtrap() or an "
                               "assertion",
     "forbidden-system-call": lambda number, name=None: (
         f"system call {f'{name}()' if name else number} is forbidden by a seccomp filter"),

@@ -50,6 +50,15 @@ _PLACES = {
 }
 
 
+def _without_gdb(lacks: tuple[str, ...], target: str = "TARGET", processor: str | None = None) -> str:
+    """:param processor: of the target, if this machine has another one, whose GDB may not know it."""
+    left_out = "; ".join(_LACKS[what] for what in lacks)
+    if processor is not None:
+        return (f"{left_out} (shown by `gdbext report {target} --gdb GDB` with a GDB for {processor}, such as "
+                "gdb-multiarch)")
+    return f"{left_out} (shown by `gdbext report {target} --gdb gdb` and `gdbext attach {target}`)"
+
+
 def _processes(pids: Sequence[int]) -> str:
     return f"process{'es' if len(pids) != 1 else ''} {listed(pids)}"
 
@@ -421,9 +430,7 @@ _WORDINGS: Mapping[ReasonCode, Wording] = {
     "doubts": lambda doubts, more: "; ".join([*doubts, *([f"and {more} more"] if more else [])]),
     "gil-holder-unknown": "threads wait for {lock}, and its holder is not known",
     "libraries-unlisted": "GDB does not list the libraries",
-    "made-without-gdb": lambda lacks, target="TARGET": (
-        f"{'; '.join(_LACKS[what] for what in lacks)} (shown by `gdbext report {target} --gdb gdb` and "
-        f"`gdbext attach {target}`)"),
+    "made-without-gdb": _without_gdb,
     "locks-not-decoded": "{why}; native locks are not decoded",
     "not-interleaved": "Python and native frames are not interleaved: {why}",
     "redacted": lambda taken: (

@@ -228,7 +228,7 @@ def find_exceptions(memory: Memory, words: Iterable[int], in_image: InImage) -> 
     found: dict[int, CxxException] = {}
     handled_before: dict[int, int] = {}
     for word in dict.fromkeys(itertools.islice(words, _MAX_WORDS)):
-        if word % 16 or word < FIRST_PAGES or word >> 47:  # headers and objects are aligned for any type
+        if word % 16 or word < FIRST_PAGES or word >> 48:  # headers and objects are aligned for any type
             continue
         # functions that throw and catch have pointers to the header, the object behind it, or the start of both
         waiting = [word, word - _THROWN, *(word - start for start in _STARTS)]

@@ -46,6 +46,31 @@ def test_python_locks_are_held_by_their_with_blocks() -> None:
     assert cycle["evidence"] == "derived"
 
 
+#: What each way to crash is explained as: kind, the access, its size, operands and their origins.
+EXPLAINED: dict[str, tuple[str, str | None, int | None, dict[str, int | None], str]] = {
+    "member": ("null-member", "read", 8, {"[x0, #8]": 8, "x0": 0}, "x0 was read from [x0, #16]"),
+    "element": ("null-element", "write", 8, {"[x0, x1, lsl #3]": 24, "x0": 0, "x1": 3}, "set by `mov x1, #0x3`"),
+    "call": ("null-call", "execute", None, {"x1": 0}, "data: function in arm64_crashes"),
+    "tagged": ("non-canonical", "read", 8, {"x0": 0x4141414141414141}, "computed by `movk x0, #0x4141, lsl #48`"),
+    "stack": ("stack-overflow", "write", 16, {"sp": None}, ""),
+    "trap": ("trap", None, None, {}, ""),
+    "handler": ("null-member", "read", 8, {"[x1, #8]": 8, "x1": 0}, "data: head in arm64_crashes"),
+}
+
+
+@pytest.mark.parametrize("way", EXPLAINED)
+def test_crashes_are_explained_by_their_instruction(way: str) -> None:
+    document, status = report(way)
+    kind, access, size, operands, origin = EXPLAINED[way]
+    fault = document["crash"]["fault"]
+    assert (document["verdict"]["kind"], status) == ("crash", 1)
+    assert (fault["kind"], fault["access"], fault["size"]) == (kind, access, size)
+    found = {each["text"]: int(each["value"], 16) for each in fault["operands"]}
+    assert found.keys() >= operands.keys()
+    assert all(value is None or found[text] == value for text, value in operands.items())
+    assert origin in str(fault["operands"])
+
+
 def test_threads_that_wait_for_work_are_no_deadlock() -> None:
     document, status = report("healthy")
     assert document["deadlocks"] == []

@@ -1,4 +1,4 @@
-"""Cores of programs that hung in the emulated arm64 machine of `scripts/get-machine`."""
+"""Cores of programs that hung or crashed in the emulated arm64 machine of `scripts/get-machine`."""
 
 from __future__ import annotations
 
@@ -17,12 +17,15 @@ SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "get-machine"
 #: What runs in the machine: the commands by the names of their cores.
 COMMANDS = {"abba": "./abba mutex", "rwlocks": "./abba rwlock", "locks": "python3 arm64_threads.py abba",
             "healthy": "python3 arm64_threads.py healthy"}
-SOURCES = ("abba.c", "arm64_threads.py")
+#: Ways to crash, whose cores are named after them.
+CRASHES = ("member", "element", "call", "tagged", "stack", "trap", "handler")
+SOURCES = ("abba.c", "arm64_threads.py", "arm64_crashes.c")
 JOB = """
 cd /share
 ulimit -c unlimited
 echo '/share/core.%p' > /proc/sys/kernel/core_pattern
 gcc -O1 -g -pthread -o abba abba.c || exit 1
+gcc -O1 -g -pthread -fno-delete-null-pointer-checks -o arm64_crashes arm64_crashes.c || exit 1
 start() {{ name=$1; shift; "$@" > $name.out 2>&1 & echo $! > $name.pid; }}
 {starts}
 for name in {names}; do
@@ -32,13 +35,16 @@ sleep 10
 for name in {names}; do
     pid=$(cat $name.pid); kill -ABRT $pid; wait $pid; mv core.$pid core.$name
 done
+for way in {crashes}; do
+    ./arm64_crashes $way & pid=$!; wait $pid; mv core.$pid core.$way
+done
 touch done
 """
 
 
 def _job() -> str:
     starts = "\n".join(f"start {name} {command}" for name, command in COMMANDS.items())
-    return JOB.format(starts=starts, names=" ".join(COMMANDS))
+    return JOB.format(starts=starts, names=" ".join(COMMANDS), crashes=" ".join(CRASHES))
 
 
 def _machine() -> Path:

@@ -137,6 +137,7 @@ COMPARED = {
 #: Other files of tests/samples, and why no report on them is compared.
 NOT_COMPARED = {
     "arm64_threads.py": "it runs in an emulated machine, which the tests do not debug",
+    "arm64_crashes.c": "it runs in an emulated machine, which the tests do not debug",
     **dict.fromkeys(("sample.h", "scenes.h", "stage.rs"), "a part of other samples"),
     "busy.c": "its threads run, so no two reports are equal",
     **dict.fromkeys(("cut_short.c", "ended_calls.c"),

@@ -58,7 +58,7 @@ __all__ = [
     "iter_calls", "iter_loads", "loaded_arguments", "loaded_thread_local", "machine", "may_exchange", "may_return",
     "members_behind_jump", "origin", "parse", "read_interrupted", "read_signal_frame", "returned_address",
     "sleeping_registers", "system_call", "system_call_names", "unresolved_slot", "unwinder", "user_registers",
-    "with_return"]
+    "with_return", "without_tag"]
 
 NAME, ELF_MACHINE = "aarch64", EM_AARCH64
 MAX_INSTRUCTION = 4
@@ -76,11 +76,17 @@ _TLS_SIZE = 8
 _BRK, _BRK_MASK = 0xD4200000, 0xFFE0001F
 #: The bits of an address that must all be the same. The processor ignores those above them in accesses to data.
 _SIGN = 0xFF << 48
+_TAG, _SIGN_BIT = 0xFF << 56, 1 << 55
 
 
 def is_canonical(address: int) -> bool:
     """Whether the processor accepts an address (of 48 bits, with a tag in the highest byte)."""
     return address & _SIGN in (0, _SIGN)
+
+
+def without_tag(address: int) -> int:
+    """An address without its highest byte, which the processor ignores in accesses to data: it repeats bit 55."""
+    return address & ~_TAG | (_TAG if address & _SIGN_BIT else 0)
 
 
 def core_registers(state: bytes, thread_area: bytes = b"") -> dict[str, int]:

@@ -58,7 +58,7 @@ __all__ = [
     "iter_calls", "iter_loads", "loaded_arguments", "loaded_thread_local", "machine", "may_exchange", "may_return",
     "members_behind_jump", "origin", "parse", "read_interrupted", "read_signal_frame", "returned_address",
     "sleeping_registers", "system_call", "system_call_names", "unresolved_slot", "unwinder", "user_registers",
-    "with_return"]
+    "with_return", "without_tag"]
 
 NAME, ELF_MACHINE = "x86_64", EM_X86_64
 #: Source: Intel SDM volume 2, section 2.3.11.
@@ -81,6 +81,11 @@ _USER_REGS = ("r15", "r14", "r13", "r12", "rbp", "rbx", "r11", "r10", "r9", "r8"
 def is_canonical(address: int) -> bool:
     """Whether the processor accepts an address (without five-level paging)."""
     return not _HALF <= address < (1 << 64) - _HALF
+
+
+def without_tag(address: int) -> int:
+    """An address without the bits that the processor ignores in accesses to data: on x86-64 the address itself."""
+    return address
 
 
 def core_registers(state: bytes, thread_area: bytes = b"") -> dict[str, int]:

@@ -272,7 +272,7 @@ class Qt(LibraryWaits):
     def _stack(self, number: int) -> Sequence[int]:
         """The distinct pointers on a thread's stack, and in registers that calls preserve."""
         return tuple(dict.fromkeys(word for word in self._iter_stack(self._threads[number])
-                                   if word > 1 << 12 and not word & 7 and not word >> 47))
+                                   if word > 1 << 12 and not word & 7 and not word >> 48))
 
     def _iter_stack(self, seen: SeenThread) -> Iterator[int]:
         try:

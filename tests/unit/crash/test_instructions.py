@@ -75,7 +75,7 @@ def test_illegal_instructions(scene: Scene, text: str | None, kind: str, said: s
 def test_trap(scene: Scene) -> None:
     fault = scene.read(SignalInfo(SIGTRAP, SI_KERNEL, 0)).fault
     assert fault.kind == "trap"
-    assert "int3" in explain(fault.text)
+    assert "breakpoint" in explain(fault.text)
 
 
 def test_seccomp(scene: Scene) -> None:

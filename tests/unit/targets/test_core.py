@@ -175,6 +175,7 @@ def test_what_only_a_debugger_knows_is_left_out(target: CoreTarget, monkeypatch:
 
 def test_all_that_may_be_left_out_has_words() -> None:
     assert explain(because("made-without-gdb", lacks=LEFT_OUT)).count(";") == len(LEFT_OUT) - 1
+    assert "gdb-multiarch" in explain(because("made-without-gdb", lacks=LEFT_OUT, processor="aarch64"))
 
 
 def test_process_and_signal_are_those_of_the_notes(tmp_path: Path) -> None:

@@ -65,7 +65,8 @@ def test_kind(text: str, kind: str, falls_through: bool, condition: str | None) 
 
 
 def test_targets_and_symbols_of_branches() -> None:
-    assert (one("bl 0x1010 <f(int, int)>").call_target, one("bl 0x1010 <f(int, int)>").symbol) == (0x1010, "f(int, int)")
+    call = one("bl 0x1010 <f(int, int)>")
+    assert (call.call_target, call.symbol) == (0x1010, "f(int, int)")
     assert [one(text).jump_target for text in ("b 0x1010", "cbz w0, 0x1010", "tbz x0, #63, 0x1010", "br x1")] == [
         0x1010, 0x1010, 0x1010, None]
 
