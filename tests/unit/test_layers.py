@@ -127,7 +127,8 @@ def test_words_are_chosen_without_markup_and_without_escaping() -> None:
             assert {layer(name) for name in imported(module) if name.startswith("gdbext")} <= {
                 "gdbext.jobs", "gdbext.library", "gdbext.libraries", "gdbext.model", "gdbext.record", "gdbext.verdict",
                 "gdbext.narrate"}
-    assert all(layer(name) != "gdbext.verdict" or name == "gdbext.verdict.judge" for module in MODULES
+    assert all(layer(name) != "gdbext.verdict" or name in ("gdbext.verdict.judge", "gdbext.verdict.changes")
+               for module in MODULES
                if layer(module) == "gdbext.narrate" for name in imported(module))
     # and what comes from the target becomes HTML in one place
     renderers = [module for module in MODULES if layer(module) == "gdbext.render"]
@@ -211,12 +212,12 @@ def test_the_launcher_runs_without_gdb() -> None:
                 "gdbext.narrate.operations", "gdbext.narrate.processes", "gdbext.narrate.ranks",
                 "gdbext.narrate.reasons", "gdbext.narrate.sentences", "gdbext.narrate.threads",
                 "gdbext.narrate.verdict", "gdbext.narrate.words", "gdbext.record", "gdbext.redact",
-                "gdbext.render.brief",
+                "gdbext.render.brief", "gdbext.render.changes",
                 "gdbext.render.dot", "gdbext.render.escape", "gdbext.render.html", "gdbext.render.issue",
                 "gdbext.render.output_file",
                 "gdbext.render.plain_text", "gdbext.render.shown", "gdbext.render.style", "gdbext.render.text",
                 "gdbext.schema.ranks", "gdbext.schema.read", "gdbext.schema.shapes", "gdbext.schema.write",
-                "gdbext.verdict.graph", "gdbext.verdict.judge"}, module
+                "gdbext.verdict.changes", "gdbext.verdict.graph", "gdbext.verdict.judge"}, module
 
 
 # -- members --------------------------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ from tests.support.documents import as_json
 from tests.support.fake_report import gil_deadlock
 from tests.support.interpreters import CHECKOUT
 
-VERBS = ("report", "show", "issue", "attach", "triage", "ranks", "dask", "run", "watch", "install", "doctor",
+VERBS = ("report", "show", "diff", "issue", "attach", "triage", "ranks", "dask", "run", "watch", "install", "doctor",
          "completion")
 DOCUMENT = {"schema": "gdbext/1"}
 
@@ -209,7 +209,8 @@ def test_process_that_does_not_exist_has_the_same_status_in_every_verb(pid: str,
 # -- what goes wrong ends with no verdict ---------------------------------------------------------------------------
 
 #: A command line of each verb.
-LINES = {"report": ["report", "5"], "show": ["show", "x.json"], "issue": ["issue", "5"], "attach": ["attach", "5"],
+LINES = {"report": ["report", "5"], "show": ["show", "x.json"], "issue": ["issue", "5"],
+         "diff": ["diff", "x.json", "y.json"], "attach": ["attach", "5"],
          "triage": ["triage", "5"], "dask": ["dask", "tcp://x:1"],
          "ranks": ["ranks", "5"],
          "run": ["run", "--", "true"], "watch": ["watch", "5"],
