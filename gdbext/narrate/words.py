@@ -47,10 +47,12 @@ def unmarked(words: Words) -> Words:
 
 
 def capitalised(words: Words) -> Words:
-    """The words with a capital first letter."""
+    """The words with a capital first letter, unless they begin with a name of code (``threading.Lock``)."""
     first = words[0]
     if isinstance(first, Marked):
         return (first._replace(words=capitalised(first.words)), *words[1:])
+    if isinstance(first, str) and not first.split(" ", 1)[0].rstrip(",;:").isalpha():
+        return words
     return (first[:1].upper() + first[1:], *words[1:]) if isinstance(first, str) else words
 
 
