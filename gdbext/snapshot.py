@@ -37,6 +37,7 @@ from gdbext.model import (
     Operation,
     Part,
     Problem,
+    PyFrame,
     Rank,
     Report,
     TargetInfo,
@@ -289,6 +290,21 @@ class Snapshot:
                 return report
 
         return self._extended("crash", report, read)
+
+    def with_variables(self, report: Report) -> Report:
+        """A report of this snapshot with the variables of Python frames."""
+        return self._extended("values of variables", report, lambda: replace(
+            report, threads=tuple([self._with_variables(thread) for thread in report.threads])))
+
+    def _with_variables(self, thread: Thread) -> Thread:
+        seen, python = self._threads[thread.number], self._python
+        if not any(isinstance(frame, PyFrame) for frame in thread.stack):
+            return thread
+        mixed = self._mixed.with_variables(seen, python.thread(thread.number), python.stack(seen), self._target.memory,
+                                           lambda index: (), self.limits)
+        if mixed.frames != thread.stack:  # without those that are too many
+            return thread
+        return replace(thread, variables=tuple([mixed.variables.get(index, ()) for index in range(len(thread.stack))]))
 
     def _extended(self, stage: str, report: Report, read: Callable[[], Report]) -> Report:
         """The report with the result of a late stage, or with the problem if that fails."""

@@ -16,8 +16,8 @@ class ReportOptions:
     `width` is the maximum width of a line, in columns, None: unlimited. With `object_names` an object that has a lock
     is named by the value of an attribute. `may_stop` says whether, without GDB, threads of a process may be stopped for
     a moment. With `alone` no other process is read. A process is paused for at most `max_pause` seconds. With
-    `redact` private details are taken out, and source lines unless `source`. With
-    `text_only` document and graph are left out; for many threads they take as long as all else.
+    `locals` stacks have the variables of Python frames. With `redact` private details are taken out, and source lines
+    unless `source`. With `text_only` document and graph are left out; for many threads they take as long as all else.
     """
 
     each: bool = False
@@ -30,6 +30,7 @@ class ReportOptions:
     alone: bool = False
     max_pause: float = 10.0
     text_only: bool = False
+    locals: bool = False
     redact: bool = False
     source: bool = False
 

@@ -68,7 +68,8 @@ def _of_core(request: Request, core: str) -> dict[str, Any]:
     target = CoreTarget(core, request.executable, request.places, lines, request.sysroot)
     with Budget(request.seconds) as budget:
         snapshot = take_snapshot(target, request.options.object_names, budget)
-        report = snapshot.with_crash(snapshot.judged_report(lambda thread: True))
+        report = snapshot.judged_report(lambda thread: True)
+        report = snapshot.with_crash(snapshot.with_variables(report) if request.options.locals else report)
     made = _answer(request, report, snapshot.incomplete, target.left_out(),
                    source_of_core(target.core_file, lambda: target.written))
     return {**made, "lines": lines.found()}

@@ -67,6 +67,8 @@ def read_unmoved(pid: int, options: ReportOptions = DEFAULTS, seconds: float = 3
                 pages |= target.pages
                 continue
             report = snapshot.judged_report(lambda thread: True, wanted)
+            if options.locals:
+                report = snapshot.with_variables(report)
             if known_code.is_behind:
                 target.stopped.resume()
                 known_code.catch_up()

@@ -144,7 +144,7 @@ def report(target: int | str | os.PathLike[str], *, executable: Path | None = No
            debuginfod: bool = False, each: bool = False, stacks: str = DEFAULTS.stacks, colour: bool = False,
            width: int | None = None, object_names: bool = True, values_of_others: bool = True,
            without_gdb: bool = False, may_stop: bool = True, max_pause: float = DEFAULTS.max_pause,
-           native: str = DEFAULTS.native) -> Report:
+           native: str = DEFAULTS.native, locals: bool = False, redact: bool = False) -> Report:
     """Report on a process or a core, as ``gdbext report`` does.
 
     :param target: a PID, or the path of a core.
@@ -164,13 +164,16 @@ def report(target: int | str | os.PathLike[str], *, executable: Path | None = No
     :param may_stop: whether, without GDB, threads may be stopped for a moment.
     :param max_pause: how long a process may be paused, in seconds.
     :param native: which threads the text shows with native frames: ``all``, ``verdict`` or ``none``.
+    :param locals: whether stacks have the variables of Python frames.
+    :param redact: whether what is private is taken out, as with ``--redact``.
     :raises gdbext.errors.GdbextError: there is no report.
     """
     named = Target(pid=target) if isinstance(target, int) else Target(core=Path(target), executable=executable)
     return report_on(named, Options(
         gdb=gdb, timeout=timeout, sysroot=sysroot, search=tuple(search), debuginfod=debuginfod, each=each,
         stacks=stacks, colour=colour, width=width, object_names=object_names, values_of_others=values_of_others,
-        without_gdb=without_gdb, may_stop=may_stop, max_pause=max_pause, native=native))
+        without_gdb=without_gdb, may_stop=may_stop, max_pause=max_pause, native=native,
+        locals=locals, redact=redact))
 
 
 def install_signal(number: signal.Signals, directory: str | os.PathLike[str]) -> None:

@@ -293,13 +293,19 @@ def add_snapshot_options(verb: argparse.ArgumentParser, timeout: bool = True, wi
     add_object_names(group)
 
 
-def add_text(verb: argparse.ArgumentParser) -> None:
-    """Add the options of the text."""
+def add_text(verb: argparse.ArgumentParser, variables: bool = False) -> None:
+    """Add the options of the text.
+
+    :param variables: whether it may have variables.
+    """
     verb.add_argument("--stacks", choices=("full", "top", "none"), default=DEFAULTS.stacks,
                       help="how much of each stack is shown (default: %(default)s)")
     verb.add_argument("--native", choices=("all", "verdict", "none"), default=DEFAULTS.native,
                       help="which threads are shown with native frames; verdict: those that the verdict is about. "
                       "Threads without Python frames always are (default: %(default)s)")
+    if variables:
+        verb.add_argument("--locals", action="store_true", help="show the variables of Python frames, also in JSON; "
+                          "long values are cut")
     verb.add_argument("--each", action="store_true", help="show each thread by itself, also those with the same stack")
 
 
@@ -310,6 +316,9 @@ def parse_options(options: argparse.Namespace) -> Options:
     chosen = Options(**{name: getattr(options, name) for name in FIELDS if hasattr(options, name)})
     if not chosen.may_stop and chosen.gdb is not None:
         raise UsageError("GDB stops a process, and --no-stop forbids that", "leave out one of --gdb and --no-stop")
+    if chosen.locals and chosen.by_gdb:
+        raise UsageError("with GDB a report has no variables", "leave out one of --gdb and --locals; in a session of "
+                         "GDB, `py-mixed-bt -full` shows those of a thread")
     return replace(chosen, search=tuple(chosen.search), colour=parse_colour(options), width=width or None,
                    without_gdb=chosen.without_gdb or not chosen.may_stop, values_of_others=shows_values(options))
 

@@ -147,7 +147,7 @@ def groups(facts: Facts, shown: Sequence[int] | None = None, *, each: bool = Fal
         thread, state = facts.threads[number], found[number]
         # the locks of a thread are shown with it
         alone = each or thread.holds or state in ("crashed", "suspect") or (stacks and not thread.stack)
-        alike = facts.stack_number(thread) if stacks else doing(facts, thread)
+        alike = (facts.stack_number(thread), thread.variables) if stacks else doing(facts, thread)
         key = (number,) if alone else (alike, thread.status, state if by_state else None)
         made.setdefault(key, []).append(thread)
     return [Group(sorted(members, key=lambda thread: thread.number), found[members[0].number])

@@ -144,15 +144,16 @@ class TextRenderer:
             return entries
         return [entry for entry in entries if any(isinstance(frame, PyFrame) for frame in entry[1].frames)] or entries
 
-    def _stack(self, entries: Sequence[tuple[int, Part]], limit: int | None, indent: str) -> list[str]:
-        """Parts of a stack; at most `limit` frames, not counting folded parts."""
+    def _stack(self, entries: Sequence[tuple[int, Part]], limit: int | None, indent: str,
+               variables: Sequence[Sequence[Local]] | None = None) -> list[str]:
+        """Parts of a stack with their variables if there are any; at most `limit` frames, not counting folded parts."""
         lines: list[str] = []
         shown = 0
         for place, (index, part) in enumerate(entries):
             if limit is not None and shown >= limit:
                 return lines + self._left_out([left for _, left in entries[place:]], indent)
             shown += part.text is None
-            lines += self.entry(part, index, indent)
+            lines += self.entry(part, index, indent, dict(enumerate(variables or ())))
         return lines
 
     def mixed(self, thread: Thread, mixed: MixedStack, count: int | None) -> Safe:
@@ -422,7 +423,7 @@ class TextRenderer:
             lines += self._hold(hold)
         lines += self._lines("  ", [*threads.suspended_sections(thread), threads.unmerged(thread.unmerged)])
         if stacks != "none":
-            lines += self._stack(self._entries(thread), _TOP if stacks == "top" else None, "  ")
+            lines += self._stack(self._entries(thread), _TOP if stacks == "top" else None, "  ", thread.variables)
         return lines
 
     def problems(self) -> list[str]:

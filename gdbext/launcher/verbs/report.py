@@ -70,7 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--brief", action="store_true",
                         help="only the verdict, its threads, which waits for which, since when, and what to do next: "
                         "at most 15 lines, or with --json 4,000 characters, schema gdbext-brief/1")
-    add_text(parser)
+    add_text(parser, variables=True)
     add_snapshot_options(parser, without_gdb=True)
 
 
