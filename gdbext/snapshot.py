@@ -471,4 +471,4 @@ class Snapshot:
                       since=self._since.get(number) if status == "blocked" else None,
                       polling=None if wait is None else self._findings.guard(
                           "loops", lambda: find_polling(seen, wait, self._context), None, doubt=False),
-                      at_work=place.at_work, in_loop=place.in_loop)
+                      at_work=place.at_work, in_loop=place.in_loop, takes_next=place.takes_next)

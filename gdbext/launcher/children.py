@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 from gdbext.errors import UsageError
@@ -33,6 +34,7 @@ from gdbext.narrate.reasons import explain
 from gdbext.narrate.sentences import sentence, verdict_title
 from gdbext.narrate.verdict import ALL_THREADS, next_step
 from gdbext.narrate.words import plain
+from gdbext.processes.chains import Chains, find_chains
 from gdbext.processes.graph import Node, ProcessDeadlock, Wait, find_deadlocks
 from gdbext.processes.waits import STILL, watch
 from gdbext.record import record
@@ -44,6 +46,7 @@ from gdbext.verdict.judge import (
     ends_by_itself,
     is_cause,
     serves_others,
+    takes_next,
     verdict_of,
     waits_for_end,
 )
@@ -65,6 +68,24 @@ class Tree:
     deadlocks: tuple[ProcessDeadlock, ...]
     blind: Reason | None
 
+    @cached_property
+    def chains(self) -> Chains:
+        """Which processes others wait for in the end."""
+        return find_chains({pid: seen.report for pid, seen in self.snapshots.items()},
+                           [deadlock.processes for deadlock in self.deadlocks])
+
+    @cached_property
+    def trouble(self) -> list[int]:
+        """The processes that need attention."""
+        across = {pid for deadlock in self.deadlocks for pid in deadlock.processes}
+        return [pid for pid in self.snapshots if self.status_of(pid) in (FOUND, OUTSIDE) or pid in across]
+
+    @cached_property
+    def ends(self) -> list[tuple[int, ...]]:
+        """Those that processes in trouble wait for in the end, each alone or several that wait for each other."""
+        needed = {other for pid in self.trouble for other in self.chains.needs.get(pid, ()) if other in self.snapshots}
+        return self.chains.ends([*self.trouble, *sorted(needed - {*self.trouble})])
+
     @property
     def triage(self) -> Triage:
         """The processes in classes, with their waits for each other."""
@@ -84,6 +105,9 @@ class Tree:
         :param above: processes that wait for it, directly or not.
         """
         seen = self.snapshots[pid]
+        if seen.report is not None and not waits_for_end(seen.report) and seen.status == OUTSIDE and (
+                pid in self.chains.at_rest or pid in self.chains.going_on):
+            return NOTHING_FOUND
         if seen.report is None or verdict_of(seen.report).kind != "children":
             return seen.status
         # of multiprocessing, a process of its own may have forked the others
@@ -164,13 +188,18 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError("--children draws no graph for Graphviz", "take --html FILE instead of --dot")
     from gdbext.launcher import job_page
 
-    how = parse_options(options)
-    job = job_page.find(roots_of_job(target.pid), how) if not options.json else None
-    tree = snapshot_tree(target.pid, how)
+    job = job_page.find(roots_of_job(target.pid), parse_options(options)) if not options.json else None
     if job is not None:
         write(concatenated([job_page.head(job), as_text([""])]))
+    status = report_on_tree(target.pid, options)
+    return worst([status, *([job_page.STATUS[job.job.kind]] if job is not None else [])])
+
+
+def report_on_tree(pid: int, options: argparse.Namespace) -> int:
+    """Write the report on a process and its descendants in the form that the options choose; return the status."""
+    tree = snapshot_tree(pid, parse_options(options))
     write_tree(tree, tree.triage, options)
-    return worst([tree.status, *([job_page.STATUS[job.job.kind]] if job is not None else [])])
+    return tree.status
 
 
 def write_tree(tree: Tree, found: Triage, options: argparse.Namespace) -> None:
@@ -291,7 +320,9 @@ def as_document(tree: Tree) -> dict[str, Any]:
         "waits": [edge(*each) for each in _waits_between_processes(tree)],
         "deadlocks": [{"processes": list(deadlock.processes), "evidence": deadlock.evidence,
                        "why": in_words(joined(deadlock.why)), "edges": [edge(*each) for each in _edges(tree, deadlock)],
-                       "stuck_behind": list(deadlock.stuck_behind)} for deadlock in tree.deadlocks],
+                       "stuck_behind": list(deadlock.stuck_behind), "lost_message": deadlock.lost}
+                      for deadlock in tree.deadlocks],
+        "ends": [list(end) for end in tree.ends],
         "problem": in_words(tree.blind),
     }
 
@@ -307,14 +338,17 @@ def _verdict(seen: Snapshot) -> dict[str, Any]:
 
 def _process(tree: Tree, pid: int) -> ProcessName:
     report = tree.snapshots[pid].report if pid in tree.snapshots else None
-    return ProcessName(pid, next((thread.name for thread in report.threads if thread.lwp == pid), None)
-                       if report is not None else None)
+    if report is None:
+        return ProcessName(pid, None)
+    role = report.rank.identity.role if report.rank is not None else None
+    return ProcessName(pid, role or next((thread.name for thread in report.threads if thread.lwp == pid), None))
 
 
 def _process_line(tree: Tree, pid: int, whole: bool = False) -> str:
     seen = tree.snapshots.get(pid)
     report, problem = (seen.report, seen.problem) if seen is not None else (None, None)
-    return one_line(words.process_line(_process(tree, pid), report, problem, whole, _deadlocked_with(tree, pid)))
+    return one_line(words.process_line(_process(tree, pid), report, problem, whole, _deadlocked_with(tree, pid),
+                                       pid in tree.chains.at_rest, pid in tree.chains.going_on))
 
 
 def _deadlocked_with(tree: Tree, pid: int) -> list[int]:
@@ -341,18 +375,34 @@ def summary(tree: Tree, found: Triage) -> list[str]:
     inside = sum(len(each.members) for each in found.classes if each.kind == DEADLOCK)
     unknown = sum(len({*each.members} - answered) for each in found.classes if each.kind == UNKNOWN)
     lines = [words.tree_summary(len(tree.parents), len(across), inside, unknown)]
-    trouble = [pid for pid in tree.snapshots if tree.status_of(pid) in (FOUND, OUTSIDE) or pid in across]
+    trouble = list(tree.trouble)
     # those that do not end by themselves first, and a cause before those that wait for it
+    ends = list(dict.fromkeys(pid for end in tree.ends for pid in end))
     waiting = {node.pid for node, _, others in _waits_between_processes(tree) if not set(trouble).isdisjoint(others)}
-    trouble.sort(key=lambda pid: (pid not in across and tree.snapshots[pid].status != FOUND, pid in waiting))
-    lines += [f"  {_process_line(tree, pid, whole=True)}" for pid in trouble[:_MANY_IN_TROUBLE]]
+    trouble.sort(key=lambda pid: (pid not in across and tree.snapshots[pid].status != FOUND,
+                                  ends.index(pid) if pid in ends else len(ends), _only_waits(tree, pid),
+                                  tree.chains.steps(pid, ends) or int(pid in waiting)))
+    if tree.ends:
+        end = tree.ends[0]
+        behind = tree.chains.behind(end, [*trouble, *end])
+        lost = any(deadlock.lost for deadlock in tree.deadlocks if deadlock.processes == end)
+        lines.append(one_line(words.end_of_chains([_process(tree, pid) for pid in end], len(behind), lost)))
+    shown = [*(pid for pid in ends if pid not in trouble), *trouble][:_MANY_IN_TROUBLE]
+    lines += [f"  {_process_line(tree, pid, whole=True)}" for pid in shown]
     for deadlock in tree.deadlocks:
-        lines += ["", one_line(words.deadlock_heading(deadlock.processes, deadlock.evidence, joined(deadlock.why)))]
+        lines += ["", one_line(words.deadlock_heading(deadlock.processes, deadlock.evidence, joined(deadlock.why),
+                                                      deadlock.lost))]
         lines += [f"  {_wait_line(tree, *each)}" for each in _edges(tree, deadlock)]
         if deadlock.stuck_behind:
-            behind = words.stuck_behind([_process(tree, pid) for pid in deadlock.stuck_behind])
-            lines.append(f"  {one_line(behind)}")
+            stuck = words.stuck_behind([_process(tree, pid) for pid in deadlock.stuck_behind])
+            lines.append(f"  {one_line(stuck)}")
     return lines
+
+
+def _only_waits(tree: Tree, pid: int) -> bool:
+    """Whether a process waits for its next work, or for the end of others, so that it is no cause."""
+    report = tree.snapshots[pid].report
+    return report is not None and (waits_for_end(report) or takes_next(report))
 
 
 def tree_lines(tree: Tree, found: Triage) -> list[str]:

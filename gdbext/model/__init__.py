@@ -192,6 +192,8 @@ class Thread:
     at_work: PyFrame | None = None
     #: the innermost function of the program that waits in a loop, perhaps for more work
     in_loop: PyFrame | None = None
+    #: whether the program has called nothing else in this turn of the loop
+    takes_next: bool = False
 
 
 @record

@@ -7,8 +7,10 @@ from typing import NamedTuple
 
 from gdbext.model import RECORDED, Report, Thread
 from gdbext.model.reasons import Reason
-from gdbext.narrate.names import Facts
+from gdbext.narrate.frames import own_frame
+from gdbext.narrate.names import Facts, thread_name
 from gdbext.narrate.sentences import sentence, verdict_title
+from gdbext.narrate.threads import doing
 from gdbext.narrate.words import Foreign, Words, known_by, listed, plural, reason
 
 #: How many processes one line names.
@@ -44,31 +46,55 @@ def tree_summary(count: int, across: int, inside: int, unknown: int) -> str:
             f"{inside:,} with a deadlock of their own" + (f", {unknown:,} without a verdict" if unknown else ""))
 
 
+def end_of_chains(processes: Sequence[ProcessName], behind: int, lost: bool) -> Words:
+    """The processes that all others wait for in the end.
+
+    :param lost: whether they wait for a message that is lost.
+    """
+    others = f"{plural(behind, 'process')} wait{'s' if behind == 1 else ''} for "
+    if len(processes) == 1:
+        return (others, *process_name(processes[0]), ", directly or not")
+    what = " wait for a message of each other, and none is on the way" if lost else " wait for each other"
+    return (*listed(map(process_name, processes)), what, *((f"; {others}them",) if behind else ()))
+
+
 def deadlock_with(pids: Sequence[int]) -> Words:
     """The answer for a process that deadlocks with others."""
     return (f"DEADLOCK with process{'es' if len(pids) > 1 else ''} {', '.join(map(str, pids))}",)
 
 
 def process_line(process: ProcessName, report: Report | None, problem: str | None, whole: bool,
-                 deadlocked_with: Sequence[int] = ()) -> Words:
+                 deadlocked_with: Sequence[int] = (), at_rest: bool = False, goes_on: bool = False) -> Words:
     """A process with its verdict.
 
     :param whole: whether the sentence follows the verdict's title.
     :param deadlocked_with: the other processes of a deadlock, which matters more than the process's own verdict.
+    :param at_rest: whether it and those that it waits for have no work.
+    :param goes_on: whether it, or one that it waits for, goes on.
     """
     if deadlocked_with:
         return (*process_name(process), ": ", *deadlock_with(deadlocked_with))
     if report is None:
         return (*process_name(process), ": could not be inspected", *((": ", Foreign(problem, 300)) if problem else ()))
     facts = Facts(report)
+    if facts.verdict.outcome == "outside" and (at_rest or goes_on):
+        return (*process_name(process), ": waits for its next work" if at_rest else
+                ": waits for others, and goes on")
     said: Words = (": ", *sentence(facts)) if whole else ()
+    first = min(report.threads, key=lambda thread: thread.number, default=None)
+    if whole and facts.verdict.kind == "idle" and first is not None:
+        return (*process_name(process), ": ", *thread_name(facts, first.number), " ", *doing(facts, first))
     return (*process_name(process), f": {verdict_title(facts.verdict)}", *said)
 
 
-def deadlock_heading(pids: Sequence[int], evidence: str, why: Reason | str | None) -> Words:
-    """The heading of a deadlock between processes."""
+def deadlock_heading(pids: Sequence[int], evidence: str, why: Reason | str | None, lost: bool = False) -> Words:
+    """The heading of a deadlock between processes.
+
+    :param lost: whether they wait for messages of each other, and none is on the way.
+    """
     known: Words = (f" ({RECORDED}: ", reason(why), ")") if evidence == RECORDED and why else known_by(evidence, why)
-    return (f"Deadlock between processes {', '.join(map(str, pids))}", *known)
+    what = "Lost message: each waits for a message of another one of" if lost else "Deadlock between"
+    return (f"{what} processes {', '.join(map(str, pids))}", *known)
 
 
 def wait_line(waiter: ProcessName, number: int, thread: Thread | None, kind: str, awaited: Reason,
@@ -83,6 +109,9 @@ def wait_line(waiter: ProcessName, number: int, thread: Thread | None, kind: str
     name = (thread.python_name or thread.name) if thread is not None else None
     line: Words = (*process_name(waiter), f" thread {number}", *_quoted(name), " waits ",
                    reason(awaited)._replace(limit=400))
+    frame, _ = own_frame(thread) if thread is not None else (None, 0)
+    if frame is not None:
+        line = (*line, " at ", Foreign(f"{frame.file}:{frame.line}", 200), " in ", Foreign(frame.function))
     if kind == "child" or awaited.code == "end-of-thread":
         return line
     if releasing_thread is not None:

@@ -28,7 +28,8 @@ class Wait:
     `kind` is ``pipe``, ``socket``, ``descriptors``, ``child``, ``file-lock``, the kind of a lock in shared memory, or
     ``lock`` for one inside the process; `awaited` follows "waits" in a sentence. An `idle` wait is for work from any
     other thread. With `may_release` it is not known which of the holders, if any, has what is awaited. The processes
-    `inherited` got the other end of a pipe or socket from the process that forked them.
+    `inherited` got the other end of a pipe or socket from the process that forked them. A wait for messages is `empty`
+    if none is on the way.
     """
 
     kind: str
@@ -40,16 +41,21 @@ class Wait:
     idle: bool = False
     may_release: bool = False
     inherited: tuple[int, ...] = ()
+    empty: bool = False
 
 
 @record
 class ProcessDeadlock:
-    """A deadlock of threads of several processes; the threads `behind` wait for its members."""
+    """A deadlock of threads of several processes; the threads `behind` wait for its members.
+
+    A message is `lost`, or was never sent, if the processes wait for messages of each other, and none is on the way.
+    """
 
     members: tuple[Node, ...]
     evidence: Evidence
     why: tuple[Reason, ...]
     behind: tuple[Node, ...] = ()
+    lost: bool = False
 
     @property
     def processes(self) -> tuple[int, ...]:
@@ -79,5 +85,7 @@ def find_deadlocks(waits: Mapping[Node, Wait], dead: Collection[Node] = ()) -> l
             reasons.append(because("no-thread-can-run"))
         found.append(ProcessDeadlock(
             tuple(members), weakest([wait.evidence for wait in evidence]) if evidence else INFERRED, tuple(reasons),
-            find_behind(members, graph)))
+            find_behind(members, graph),
+            all(waits[member].empty for member in members if any(
+                holder.pid != member.pid for holder in waits[member].holders))))
     return found

@@ -178,12 +178,14 @@ class _Waits:
             return None
         why = _with(because("only-processes-with-end", pids=tuple(sorted(pids))), self._sample.ends.unseen)
         inherited = self._sample.inherited(process.pid, pids)
+        empty = all(way == READ and self._sample.ends.is_empty(process, fd) for fd, way in wanted)
         if len(parts) > 1:
             awaited = because("any-descriptor", waits=tuple(parts))
-            return Wait("descriptors", awaited, self._nodes(pids), False, INFERRED, why, inherited=inherited)
+            return Wait("descriptors", awaited, self._nodes(pids), False, INFERRED, why, inherited=inherited,
+                        empty=empty)
         link = process.descriptors.link(wanted[0][0]) or ""
         kind = "pipe" if link.startswith("pipe:") else "socket" if link.startswith("socket:") else "terminal"
-        return Wait(kind, parts[0], self._nodes(pids), False, INFERRED, why, inherited=inherited)
+        return Wait(kind, parts[0], self._nodes(pids), False, INFERRED, why, inherited=inherited, empty=empty)
 
     # -- locks on files --------------------------------------------------------------------------------------
 

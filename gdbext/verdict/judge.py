@@ -80,6 +80,13 @@ def serves_others(report: Report) -> bool:
     return bool(report.threads) and takes_work(min(report.threads, key=lambda thread: thread.number))
 
 
+def takes_next(report: Report) -> bool:
+    """Whether the threads that the verdict is about wait for their next work."""
+    verdict = verdict_of(report)
+    threads = [thread for thread in report.threads if thread.number in verdict.threads]
+    return bool(threads) and all(thread.takes_next for thread in threads)
+
+
 def is_cause(report: Report) -> bool:
     """Whether a process hangs for another reason than that it waits for work, as from a process that is at rest."""
     verdict = verdict_of(report)

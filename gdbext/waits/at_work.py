@@ -8,8 +8,12 @@ loops of a library, such as those of a pool's worker or of a server, do not coun
 from __future__ import annotations
 
 import itertools
-from typing import NamedTuple
+import re
+from collections.abc import Iterable
+from typing import Final, NamedTuple
 
+from gdbext.cpython.frames import RawFrame
+from gdbext.locks.python_reader import Reader
 from gdbext.locks.seen import SeenWait
 from gdbext.model import LONG, PyFrame
 from gdbext.model.frames import library_of
@@ -21,11 +25,20 @@ from gdbext.waits.context import Context
 _MOST_FRAMES = 100
 
 
+#: Modules whose functions only receive.
+_RECEIVES: Final = re.compile(
+    r"(?:^|/)(?:multiprocessing/(?:connection|queues)|selectors|socket|ssl|zmq/(?:sugar|backend)/[\w/]+)\.py$")
+
+
 class Place(NamedTuple):
-    """Where a thread waits in its program: in the middle of a function that was called, or in a loop, or neither."""
+    """Where a thread waits in its program: in the middle of a function that was called, or in a loop, or neither.
+
+    A thread `takes_next` if the program has called nothing else in this turn of the loop.
+    """
 
     at_work: PyFrame | None = None
     in_loop: PyFrame | None = None
+    takes_next: bool = False
 
 
 def find_work(seen: SeenThread, wait: SeenWait, context: Context) -> Place:
@@ -53,7 +66,23 @@ def work_of(seen: SeenThread, context: Context) -> Place:
         for raw in own:
             repeats = reader.functions.repeats(raw.code, raw.offset)
             if repeats is not False:
-                return Place(in_loop=raw.frame if repeats else None)
+                return Place(None, raw.frame, _takes_next(reader, stack, raw)) if repeats else Place()
         called = list(itertools.takewhile(lambda raw: library_of(raw.frame) is None, frames))
         found = called[-1].frame if called else found
     return Place(found)
+
+
+def _takes_next(reader: Reader, stack: Iterable[RawFrame], last: RawFrame) -> bool:
+    """Whether the wait is the first that the functions up to one with a loop have called in this turn.
+
+    :param stack: the innermost function first.
+    """
+    for raw in stack:
+        if library_of(raw.frame) is None:
+            if not reader.functions.begins_turn(raw.code, raw.offset):
+                return False
+        elif not _RECEIVES.search(raw.frame.file):
+            return False
+        if raw is last:
+            return True
+    return False

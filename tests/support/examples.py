@@ -33,7 +33,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.support import clusters, cores, crashes, gdb_session, interpreters, openmp, ranks, samples
+from tests.support import clusters, cores, crashes, engines, gdb_session, interpreters, openmp, ranks, samples
 from tests.support.interpreters import CHECKOUT
 from tests.support.patience import patience
 
@@ -81,6 +81,8 @@ _VARYING = (
     (re.compile(r"\b(LWP|PID|TID|process|fd|socket|pipe):?\[?\]? ?\[?\d+"), r"\1 N"),
     # a thread has run in the last second, or not
     (re.compile(r", asleep for \d+ s\b"), ""),
+    # there are other users, or none
+    (re.compile(r" descriptors of .{1,40}? could not be read;"), ""),
     # ranks have waited for a second, or for less
     (re.compile(r" for \d+ s(?=; rank)"), ""),
     (re.compile(r"\b\d+(\.\d+)? s\b"), "N s"),
@@ -147,6 +149,16 @@ def _job(scene: str) -> Callable[[Path], contextlib.AbstractContextManager[Targe
     return run
 
 
+def _engine(scene: str) -> Callable[[Path], contextlib.AbstractContextManager[Target]]:
+    @contextlib.contextmanager
+    def run(directory: Path) -> Iterator[Target]:
+        with engines.running(scene, directory) as engine:
+            names = {name.upper(): str(pid) for name, pid in engine.processes.items()}
+            yield Target(directory, [], {"PID": str(engine.pid), **names})
+
+    return run
+
+
 def _crash(story: str, name: str) -> Callable[[Path], contextlib.AbstractContextManager[Target]]:
     @contextlib.contextmanager
     def start(directory: Path) -> Iterator[Target]:
@@ -190,6 +202,8 @@ PROGRAMS: dict[str, Callable[[Path], contextlib.AbstractContextManager[Target]]]
     "crash-race": _crash("race", "3.13t"),
     "crash-handle": _crash("handle", "3.11"),
     "ranks": _job("lock"),
+    "engine-lock": _engine("lock"),
+    "engine-lost": _engine("lost"),
     "cores": _cores,
     "dask": _dask,
 }

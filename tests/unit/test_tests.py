@@ -142,7 +142,7 @@ NOT_COMPARED = {
     "busy.c": "its threads run, so no two reports are equal",
     **dict.fromkeys(("cut_short.c", "ended_calls.c"),
                     "GDB ends system calls by stopping their threads, and the report shows that"),
-    **dict.fromkeys(("cluster.py", "processes.py", "ranks.cc", "ranks.py", "ranks_torch.py"),
+    **dict.fromkeys(("cluster.py", "engine.py", "processes.py", "ranks.cc", "ranks.py", "ranks_torch.py"),
                     "several processes, whose reports the launcher makes one by one"),
     **dict.fromkeys(("hangs.py", "hung_tests.py"), "started by a verb of the launcher or by pytest"),
     "jit_list.c": "GDB cannot attach to it",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gdbext.cpython.code.bytecode import Bytecode, with_blocks, with_table
 from gdbext.cpython.code.lock_calls import Names
-from gdbext.cpython.code.loops import is_repeated
+from gdbext.cpython.code.loops import begins_turn, is_repeated
 from gdbext.cpython.frames import FrameReader
 from gdbext.cpython.objects import Objects
 from gdbext.errors import GdbextError
@@ -30,6 +30,12 @@ class Functions:
         """
         bytecode = self.bytecode(code)
         return is_repeated(bytecode, offset) if bytecode is not None else None
+
+    @remembered
+    def begins_turn(self, code: int, offset: int) -> bool:
+        """Whether a function has called nothing before an instruction; see `loops.begins_turn`."""
+        bytecode = self.bytecode(code)
+        return bytecode is not None and begins_turn(bytecode, offset)
 
     def names(self, code: int) -> Names:
         """The names that the instructions of a function (``PyCodeObject *``) refer to.

@@ -12,6 +12,8 @@ from gdbext.worklist import walk
 _TAKES_NEXT = "FOR_ITER"
 #: Instructions that end a statement, so they are not part of an expression.
 _STATEMENT = ("POP_TOP", "POP_ITER", "STORE_", "DELETE_", "JUMP_BACKWARD", "JUMP_FORWARD", "JUMP_ABSOLUTE", "FOR_ITER")
+#: Instructions in which a coroutine or generator awaits another one.
+_AWAITS = frozenset(("SEND", "YIELD_FROM"))
 #: Largest number of instructions of an expression that are read.
 _LONGEST = 64
 
@@ -76,6 +78,28 @@ def is_repeated(code: Bytecode, offset: int) -> bool:
 
     around = [i for i in _loop(here, code.successors.__getitem__) if code.instructions[i].name == _TAKES_NEXT]
     return any(_loop(i, after_items) for i in (here, *around))
+
+
+def begins_turn(code: Bytecode, offset: int) -> bool:
+    """Whether nothing is called before an instruction: in this turn of the loop around it, or else in the function.
+
+    :param offset: of the instruction, in bytes.
+    """
+    here = code.index(offset)
+    if here is None:
+        return False
+    inside = _loop(here, code.successors.__getitem__) or range(len(code.instructions))
+    before: dict[int, list[int]] = {}
+    for i in inside:
+        for following in code.successors[i]:
+            # a jump back begins the next turn
+            if following > i:
+                before.setdefault(following, []).append(i)
+    return not any(_calls(code.instructions[i].name) for i in walk(before.get(here, ()), lambda i: before.get(i, ())))
+
+
+def _calls(name: str) -> bool:
+    return name.startswith("CALL") and not name.startswith("CALL_INTRINSIC") or name in _AWAITS
 
 
 def _loop(here: int, following: Callable[[int], Sequence[int]]) -> frozenset[int]:

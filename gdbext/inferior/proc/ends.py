@@ -110,6 +110,19 @@ class Ends:
             links.append(link)  # socketpair(2) made both ends
         return {other.pid for other in self._open.get(links[0], ())} if self._is_whole(links) else None
 
+    def is_empty(self, member: Proc, fd: int) -> bool:
+        """Whether no data is on the way to the reader of a pipe or stream socket, who is asleep.
+
+        What is written to a pipe or local socket is at the reader at once; a TCP connection has a queue at each end.
+        """
+        match = INODE.match(member.descriptors.link(fd) or "")
+        if match is None or match[1] == "pipe":
+            return match is not None
+        known = member.sockets.get(int(match[2]))
+        peer = member.sockets.get(member.sockets.other_end(int(match[2])) or 0)
+        return known is not None and known.stream and not known.unread and (
+            known.protocol == "unix" or peer is not None and not peer.unsent)
+
     def _at_terminal(self, member: Proc, fd: int, link: str) -> set[int] | None:
         """The processes at the other end of a terminal; a program hands a master on to its child processes only."""
         found = {end.pid for end in member.descriptors.other_end_of_terminal(fd) or ()}

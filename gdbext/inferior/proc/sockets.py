@@ -30,7 +30,7 @@ class Socket:
     """A socket in the process's network namespace; the address of a local socket is a path, None if it has no name.
 
     `queued` is true for the listener's end of a connection that is not yet accepted. A `stream` has one other end; to
-    other sockets any process may send.
+    other sockets any process may send. Of a TCP connection, `unsent` and `unread` are the bytes in its queues.
     """
 
     protocol: str
@@ -39,6 +39,8 @@ class Socket:
     listening: bool
     queued: bool = False
     stream: bool = True
+    unsent: int = 0
+    unread: int = 0
 
 
 class SocketTables:
@@ -141,8 +143,9 @@ def _row(name: str, line: str) -> tuple[int, Socket]:
     words = line.split()
     local, remote = _address(words[1]), _address(words[2])
     inode, state = int(words[9]), int(words[3], 16) if name.startswith("tcp") else None
+    unsent, _, unread = words[4].partition(":")
     return inode, Socket(name[:3].upper(), local, remote if not remote.endswith(":0") else None, state == _TCP_LISTEN,
-                         not inode and state in _TCP_QUEUED, name.startswith("tcp"))
+                         not inode and state in _TCP_QUEUED, name.startswith("tcp"), int(unsent, 16), int(unread, 16))
 
 
 def _unix_row(name: str, line: str) -> tuple[int, Socket]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from gdbext.errors import UsageError
 from gdbext.inferior.proc.ranks import roots_of_job
+from gdbext.inferior.proc.status import process_tree
 from gdbext.launcher.cli import add_output, add_snapshot_options, add_text, parse_options
 from gdbext.launcher.output import say, write
 from gdbext.launcher.pager import write_report
@@ -54,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Look at the job and report; return the exit status."""
-    from gdbext.launcher import job, job_page
+    from gdbext.launcher import children, job, job_page
 
     if options.html is not None:
         raise UsageError("ranks writes no page", "use --json")
@@ -66,9 +67,12 @@ def run(options: argparse.Namespace) -> int:
         # a rank stands for its job
         pids = roots_of_job(pids[0]) or pids
     found = job.look(pids, how) if pids else _look_at_files(options.targets, how)
+    if found is None and len(pids) == 1 and len(children.without_own(dict(process_tree(pids[0])))) > 1:
+        # an engine: processes that wait for messages of each other
+        return children.report_on_tree(pids[0], options)
     if found is None:
         raise Unreadable("no rank of a job is among these processes and their descendants",
-                         "`gdbext report PID --children` explains any tree of processes")
+                         "name the process that has started them")
     if how.redact:
         from gdbext.commands.answer import private_names
         from gdbext.redact import Redaction

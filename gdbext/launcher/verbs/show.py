@@ -155,7 +155,7 @@ def _processes(document: Any) -> Iterator[str]:
     for each in _listed(document, "deadlocks"):
         pids, why = each.get("processes"), each.get("why")
         yield one_line(deadlock_heading(pids if isinstance(pids, list) else (), printable(str(each.get("evidence"))),
-                                        str(why) if why is not None else None))
+                                        str(why) if why is not None else None, each.get("lost_message") is True))
 
 
 def _is_stuck(document: Any) -> bool:

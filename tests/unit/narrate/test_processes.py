@@ -55,3 +55,12 @@ def test_deadlock_heading_has_evidence_unless_recorded_without_a_reason() -> Non
     assert plain(processes.deadlock_heading((1, 2), "recorded", None)) == "Deadlock between processes 1, 2"
     assert plain(processes.deadlock_heading((1, 2), "inferred", because("no-thread-can-run"))) == (
         "Deadlock between processes 1, 2 (inferred: none of these threads can run)")
+
+
+def test_processes_at_the_end_of_all_chains() -> None:
+    assert plain(processes.end_of_chains([CHILD], 1, False)) == (
+        f"1 process waits for {plain(processes.process_name(CHILD))}, directly or not")
+    both = plain(processes.end_of_chains([PARENT, CHILD], 2, True))
+    assert both.endswith(" wait for a message of each other, and none is on the way; 2 processes wait for them")
+    assert plain(processes.end_of_chains([PARENT, CHILD], 0, False)).endswith(" wait for each other")
+    assert plain(processes.deadlock_heading((1, 2), "recorded", None, True)).startswith("Lost message: ")

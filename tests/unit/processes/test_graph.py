@@ -63,3 +63,10 @@ def test_long_cycle_and_two_cycles_are_found() -> None:
     (found,) = find_deadlocks(ring)
     assert len(found.members) == 500
     assert len(find_deadlocks({A: on(B), B: on(A), C: on(Node(4, 1)), Node(4, 1): on(C)})) == 2
+
+
+def test_message_is_lost_if_none_is_on_the_way() -> None:
+    empty, full = (Wait("socket", READ, frozenset({B}), empty=empty) for empty in (True, False))
+    back = Wait("socket", READ, frozenset({A}), empty=True)
+    assert [each.lost for each in find_deadlocks({A: empty, B: back})] == [True]
+    assert [each.lost for each in find_deadlocks({A: full, B: back})] == [False]

@@ -6,7 +6,7 @@ from typing import Any, cast
 import pytest
 
 from gdbext.cpython.code.bytecode import Bytecode, Instruction
-from gdbext.cpython.code.loops import is_repeated
+from gdbext.cpython.code.loops import begins_turn, is_repeated
 from gdbext.cpython.frames import RawFrame
 from gdbext.locks.seen import SeenLock, SeenWait
 from gdbext.model import PyFrame
@@ -15,6 +15,7 @@ from gdbext.waits.at_work import Place, find_work
 from gdbext.waits.context import Context
 
 LIBRARY = PyFrame("get", "Queue.get", "/usr/lib/python3.11/queue.py", 171)
+CONNECTION = PyFrame("recv", "recv", "/usr/lib/python3.11/multiprocessing/connection.py", 250)
 INNER = PyFrame("take", "take", "/app/job.py", 9)
 OUTER = PyFrame("handle", "handle", "/app/job.py", 4)
 SERVER = PyFrame("serve", "serve", "/usr/lib/python3.11/socketserver.py", 200)
@@ -26,15 +27,20 @@ ONCE = replace(LOOP, successors=[(1,), ()])
 WAIT = SeenWait(lock=SeenLock("py-event", 1, "not set"))
 
 
-def found(*functions: Bytecode | None, wait: SeenWait = WAIT, kind: str = "live") -> Place:
+def found(*functions: Bytecode | None, wait: SeenWait = WAIT, kind: str = "live",
+          library: PyFrame = LIBRARY) -> Place:
     """What `find_work` finds where the functions of the frames are these, innermost first."""
-    frames = (LIBRARY, INNER, OUTER, SERVER, MODULE)
+    frames = (library, INNER, OUTER, SERVER, MODULE)
     stack = [RawFrame(0, i, 0, frame) for i, frame in enumerate(frames[:len(functions)])]
 
     class Reader:
         def repeats(self, code: int, offset: int) -> bool | None:
             function = functions[code]
             return is_repeated(function, offset) if function is not None else None
+
+        def begins_turn(self, code: int, offset: int) -> bool:
+            function = functions[code]
+            return function is not None and begins_turn(function, offset)
 
     Reader.functions = Reader()  # type: ignore[attr-defined]
 
@@ -85,5 +91,7 @@ def test_timeout_of_hours_or_of_unknown_length_in_a_core() -> None:
 def test_innermost_function_with_a_loop() -> None:
     assert found(ONCE, ONCE, LOOP, ONCE) == Place(in_loop=OUTER)
     assert found(ONCE, LOOP, LOOP, ONCE) == Place(in_loop=INNER)
+    # a library that only receives
+    assert found(ONCE, ONCE, LOOP, ONCE, library=CONNECTION) == Place(in_loop=OUTER, takes_next=True)
     # what an unreadable function does is not known
     assert found(ONCE, None, LOOP, ONCE) == Place()

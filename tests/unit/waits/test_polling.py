@@ -7,7 +7,7 @@ import pytest
 
 from gdbext.arch.protocol import Syscall
 from gdbext.cpython.code.bytecode import Bytecode, Instruction
-from gdbext.cpython.code.loops import is_repeated
+from gdbext.cpython.code.loops import begins_turn, is_repeated
 from gdbext.cpython.frames import RawFrame
 from gdbext.locks.seen import SeenLock, SeenWait
 from gdbext.model import Polling, PyFrame
@@ -42,6 +42,11 @@ class Reader:
         """See `Functions.repeats`."""
         function = self._functions[code]
         return is_repeated(function, offset) if function is not None else None
+
+    def begins_turn(self, code: int, offset: int) -> bool:
+        """See `Functions.begins_turn`."""
+        function = self._functions[code]
+        return function is not None and begins_turn(function, offset)
 
     def line(self, code: int, offset: int) -> int | None:
         """See `FrameReader.line`."""

@@ -11,7 +11,7 @@ import pytest
 
 from gdbext.cpython.code.bytecode import Bytecode, with_blocks, with_table
 from gdbext.cpython.code.lock_calls import Names, iter_places
-from gdbext.cpython.code.loops import find_condition, is_repeated
+from gdbext.cpython.code.loops import begins_turn, find_condition, is_repeated
 from gdbext.layout.opcodes import opcodes_of
 
 pytestmark = pytest.mark.skipif(opcodes_of(*sys.version_info[:2]) is None, reason="no table for this interpreter")
@@ -115,3 +115,18 @@ def test_names_in_a_condition(body: str, places: set[str]) -> None:
         names = Names(code.co_names, [*code.co_varnames, *code.co_cellvars, *code.co_freevars], len(code.co_varnames))
     found = {str(place) for place in iter_places(bytecode, names, sys.version_info[:2], condition.tests, False)}
     assert found == places
+
+
+@pytest.mark.parametrize(("body", "begins"), [
+    ("while True:\n    item = ready()  # here\n    sleep(item)", True),
+    ("while True:\n    sleep(ready())  # here", True),
+    ("ready()  # here", True),
+    ("sleep(1)\nready()  # here", False),
+    ("while True:\n    sleep(1)\n    ready()  # here", False),
+    ("for item in items:\n    sleep(item)\n    ready()  # here", False),
+    # a client asks before it waits for the answer, even if not each time
+    ("while True:\n    if items:\n        sleep(1)\n    ready()  # here", False),
+    ("while True:\n    sleep(1)\n    for item in items:\n        ready()  # here", False)])
+def test_first_call_of_a_turn(body: str, begins: bool) -> None:
+    _, bytecode, at = compiled(body)
+    assert begins_turn(bytecode, at) is begins

@@ -19,13 +19,13 @@ def host(tmp_path: Path) -> Host:
     return Host(tmp_path)
 
 
-def sockets(host: Host, flags: int = 0) -> None:
-    """Process 100 has one end of a connection, 200 the other."""
+def sockets(host: Host, flags: int = 0, queues: str = "0:0") -> None:
+    """Process 100 has one end of a connection, 200 the other; `queues` are the bytes to send and to read of each."""
     for inode, pid in ((31, 100), (32, 200)):
         host.fake.open(3, f"socket:[{inode}]", os.O_RDWR | flags, pid=pid)
     for pid in (100, 200):
         for number, port, other in ((31, "0050", "0051"), (32, "0051", "0050")):
-            row = f"   0: 0100007F:{port} 0100007F:{other} 01 0:0 00:0 0 0 0 {number} 1 0 20 4 0 10 -1\n"
+            row = f"   0: 0100007F:{port} 0100007F:{other} 01 {queues} 00:0 0 0 0 {number} 1 0 20 4 0 10 -1\n"
             path = host.root / str(pid) / "net" / "tcp"
             path.parent.mkdir(exist_ok=True)
             if not path.exists():
@@ -40,6 +40,15 @@ def test_two_ends_of_a_connection_deadlock(host: Host) -> None:
     sockets(host)
     assert host.scene().waits[Node(100, 1)].kind == "socket"
     assert host.deadlocked() == [(100, 200)]
+
+
+@pytest.mark.parametrize(("queues", "lost"), [("0:0", True), ("1F:0", False), ("0:1F", False)])
+def test_message_is_lost_if_no_data_is_on_the_way(queues: str, lost: bool, host: Host) -> None:
+    host.process(100, "read", [3])
+    host.process(200, "read", [3])
+    sockets(host, queues=queues)
+    scene = host.scene()
+    assert [each.lost for each in find_deadlocks(scene.waits, scene.dead)] == [lost]
 
 
 def test_connection_to_another_host_is_not_a_deadlock(host: Host) -> None:
