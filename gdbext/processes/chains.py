@@ -99,7 +99,8 @@ def _has_moved(report: Report) -> bool:
     """Whether the threads that the verdict is about wait since a moment only."""
     verdict = verdict_of(report)
     waits = [thread.since for thread in report.threads if thread.number in verdict.threads]
-    return verdict.outcome == "outside" and bool(waits) and all(
+    # one that polls runs again and again
+    return verdict.kind in ("blocked-behind", "children") and bool(waits) and all(
         since is not None and since < _MOMENT for since in waits)
 
 

@@ -45,9 +45,10 @@ def front(scene: str, _: str, scheduler: socket.socket) -> None:
             ready()
             connection.sendall(ask(scheduler, b"generate"))
     ready()
-    while scene == "in_step":
-        ask(scheduler, b"generate")
-        time.sleep(0.001)
+    if scene == "in_step":
+        while True:
+            ask(scheduler, b"generate")
+            time.sleep(0.001)
     server.accept()
 
 
