@@ -96,7 +96,8 @@ class AbortReader:
                     "heap-corruption" if _DAMAGED.match(message) else "abort")
             # a damaged stack is that of the function itself
             is_heap = kind == "heap-corruption" and not message.startswith("***")
-            text = because("heap-damaged" if is_heap else "c-library-ended", message=message)
+            text = because("c-library-ended" if not is_heap else "invalid-pointer-freed"
+                           if message.rstrip().endswith("invalid pointer") else "heap-damaged", message=message)
             return replace(fault, kind=kind, text=text, message=message)
         sanitizer = self._sanitizer(native, names)
         if sanitizer is not None:

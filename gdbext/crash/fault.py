@@ -12,7 +12,7 @@ from dataclasses import replace
 from gdbext.arch.protocol import Access, Instruction, MemoryOperand
 from gdbext.crash.instructions import InstructionFaults
 from gdbext.crash.origins import Link, OriginReader
-from gdbext.crash.pointers import BAD, LOWEST, NON_CANONICAL, NULL, PATTERN, SMALL, Pointers
+from gdbext.crash.pointers import BAD, LOWEST, NON_CANONICAL, NULL, PATTERN, SMALL, UNMAPPED, Pointers
 from gdbext.crash.seen import FaultSite, SeenFault
 from gdbext.errors import GdbextError
 from gdbext.inferior.cache import PAGE, read_u64
@@ -21,6 +21,7 @@ from gdbext.inferior.signals import (
     BUS_ADRALN,
     BUS_ADRERR,
     CORE_SIGNALS,
+    EFBIG,
     FPE_INTDIV,
     ILL_ILLOPN,
     SEGV_ACCERR,
@@ -35,6 +36,8 @@ from gdbext.inferior.signals import (
     SIGSEGV,
     SIGSYS,
     SIGTRAP,
+    SIGXCPU,
+    SIGXFSZ,
     code_name,
 )
 from gdbext.model import DERIVED, INFERRED, Fault, Operand
@@ -46,6 +49,8 @@ from gdbext.threads.function_code import FunctionCode, function_at
 _MAX_OVERRUN = 1 << 20
 #: How far from the stack pointer an instruction accesses the stack.
 _NEAR_STACK = 1 << 16
+#: The largest frame of a function, in bytes.
+_MAX_FRAME = 1 << 31
 _NEEDED = {"read": "r", "write": "w", "execute": "x"}
 
 
@@ -75,7 +80,8 @@ class FaultReader:
         faults = self._instruction_faults
         explain: dict[int, Callable[[FaultSite, Fault], SeenFault]] = {
             SIGSEGV: self._memory_fault, SIGBUS: self._bus_error, SIGFPE: faults.arithmetic, SIGILL: faults.illegal,
-            SIGTRAP: faults.trap, SIGSYS: faults.forbidden_call}
+            SIGTRAP: faults.trap, SIGSYS: faults.forbidden_call,
+            SIGXCPU: lambda _, known: SeenFault(replace(known, kind="limit", text=because("cpu-time-limit")))}
         explained = explain.get(info.number)
         return explained(site, known) if explained is not None else SeenFault(known)
 
@@ -88,6 +94,9 @@ class FaultReader:
         if not info.pid:
             return SeenFault(replace(known, kind="sent", text=because("sender-unknown", signal=known.signal)))
         is_own = info.pid == self._target.pid
+        if is_own and info.number == SIGXFSZ and site.registers[self._cpu.RESULT] == -EFBIG % (1 << 64):
+            # the kernel sends it in the name of the process; Linux 6.1 mm/filemap.c (generic_write_check_limits)
+            return SeenFault(replace(known, kind="limit", text=because("file-size-limit")))
         if is_own and not site.by_others and not site.in_handler:
             text = because("sent-by-itself", signal=known.signal)
         elif is_own and (info.code == SI_TKILL or not site.in_handler):
@@ -187,27 +196,35 @@ class FaultReader:
         code = self._instructions(site)
         if code is None:
             return SeenFault(self._without_code(site, known))
+        target = self._refused_target(code.here, site) if info.code == SI_KERNEL else None
+        if target is not None:
+            return self._called_from(code, site, self._called(known, target, code.here.kind == "return"), target)
         access, address = self._access(code.here, site)
         operands, links = self._operands(code, site, access)
         kind = site.access or (access.kind if access is not None else None)
         size = access.size if access is not None else None
         known = replace(known, instruction=code.here.text, address=address, access=kind, size=size, operands=operands)
-        explained = self._of_other_object(self._explained(site, known, code.here, access), links)
+        explained = self._of_other_object(self._explained(site, known, code, access), links)
         objects = [registers[name] for name in sorted(access.operand.address_registers if access is not None else ())
                    if name in registers and name not in self._cpu.NOT_DATA]
         objects += [link.base for link in links if link.base is not None]
         return SeenFault(explained, links, tuple(dict.fromkeys(objects)), pc)
 
-    def _of_other_object(self, fault: Fault, links: Sequence[Link]) -> Fault:
-        """The fault, with a statement about its pointer if that was read from freed memory, or from None."""
+    def _of_other_object(self, fault: Fault, links: Sequence[Link], bases: Sequence[int] = ()) -> Fault:
+        """The fault, with a statement about its pointer if it was read from freed memory or None, or is a null result.
+
+        :param bases: addresses from which the code read what it called.
+        """
         offset = next((link.offset for link in links if link.base is not None and link.offset is not None
                        and self._pointers.is_member_of_none(link.base, link.offset)), None)
         if offset is not None:
             return replace(fault, text=because("read-from-none", fault=fault.text, offset=offset))
-        freed = next((link.base for link in links if link.base is not None
-                      and self._pointers.describe(link.base).what.code == "freed-memory"), None)
+        bases = [*bases, *(link.base for link in links if link.base is not None)]
+        freed = next((base for base in bases if self._pointers.describe(base).what.code == "freed-memory"), None)
         if freed is None:
-            return fault
+            is_null = bool(links) and links[0].origin.code == "result" and links[0].value == 0
+            return fault if not is_null or not fault.kind.startswith("null") else replace(fault, text=because(
+                "returned-null", fault=fault.text, function=dict(links[0].origin.arguments)["function"]))
         return replace(fault, text=because("read-from-freed", fault=fault.text, address=freed), evidence=DERIVED,
                        why=because("link-of-malloc"))
 
@@ -240,22 +257,29 @@ class FaultReader:
                 return access, at
         return None, None
 
-    def _explained(self, site: FaultSite, known: Fault, instruction: Instruction, access: Access | None) -> Fault:
-        address = known.address
+    def _explained(self, site: FaultSite, known: Fault, code: FunctionCode, access: Access | None) -> Fault:
+        address, instruction = known.address, code.here
         if address is None:
             return replace(known, kind="general-protection",
                            text=because("refused-instruction", instruction=instruction.text))
-        overflow = self._overflow(site, known, address)
+        overflow = self._overflow(site, known, address) or self._large_frame(site, known, code)
         if overflow is not None:
             return overflow
+        name = access.operand.base_register if access is not None else None
+        value = site.registers.get(name or "", 0)
+        whole = self._pointers.whole_pointer(value)
+        if whole is not None:
+            text = because("truncated-pointer", register=name, value=value, offset=address - value, whole=whole.value,
+                           what=whole.what)
+            return replace(_accessed(known, "truncated-pointer", text), evidence=INFERRED,
+                           why=because("whole-pointer-fits"))
         bad = self._bad_base(access.operand, site.registers, address) if access is not None else None
         if bad is not None:
             return _accessed(known, *bad)
         if instruction.alignment and address % instruction.alignment and site.info.code == SI_KERNEL:
             return _accessed(known, "misaligned", because("misaligned-for", mnemonic=instruction.mnemonic,
                                                           alignment=instruction.alignment))
-        base = site.registers.get(access.operand.base_register or "", 0) if access is not None else 0
-        if site.info.code == SEGV_MAPERR and self._pointers.is_unmapped_block(base):
+        if site.info.code == SEGV_MAPERR and self._pointers.is_unmapped_block(value):
             return replace(_accessed(known, "unmapped", because("freed-large-block")), evidence=INFERRED,
                            why=because("block-at-page"))
         return self._by_mapping(site, known, address)
@@ -305,6 +329,24 @@ class FaultReader:
         return replace(_accessed(known, "stack-overflow", because("stack-used-up", kib=size >> 10)), evidence=DERIVED,
                        why=because("just-below-stack"))
 
+    def _large_frame(self, site: FaultSite, known: Fault, code: FunctionCode) -> Fault | None:
+        """The fault, if the frame of the function is so large that it begins below the stack."""
+        registers, space = site.registers, self._pointers.space
+        sp, address = registers[self._cpu.STACK_POINTER], known.address or 0
+        here, stack = space.find(sp), self._pointers.stack_at(site.thread.number)
+        if stack is None or not stack.start - _MAX_FRAME <= sp < stack.start or not (
+                sp - _NEAR_STACK <= address < stack.end) or here is not None and here.allows("w"):
+            return None
+        # the frame reaches into the stack: by its base, or by the size that the code makes room for
+        sizes = [-made.offset for each in code.instructions[:code.at + 1] for made in each.assignments() or ()
+                 if made.target == made.source == self._cpu.STACK_POINTER and not made.is_address]
+        callers = [high for _, high in site.frames[1:2]]
+        if not any(stack.start <= high <= stack.end for high in (*callers, sp + sum(sizes))):
+            return None
+        text = because("frame-too-large", function=self.origins.name(code.here.address), kib=stack.start - sp >> 10,
+                       stack=stack.end - stack.start >> 10)
+        return replace(_accessed(known, "stack-overflow", text), evidence=DERIVED, why=because("frame-below-stack"))
+
     def _used_up(self, site: FaultSite, address: int) -> int | None:
         """Size of the stack that is used up, in bytes, if an address is just beyond its end."""
         sp, space = site.registers[self._cpu.STACK_POINTER], self._pointers.space
@@ -321,6 +363,10 @@ class FaultReader:
             stack = space.above(stack.start)
         if stack is None or not stack.allows("w") or stack.start - address > _MAX_OVERRUN:
             return None
+        guard = space.above(sp)
+        if (guard is not None and not guard.allows("w") and guard.end <= stack.start
+                and not any(stack.start <= caller <= stack.end for _, caller in site.frames[1:2])):
+            return None  # beyond the guard page there may be another stack that is not mapped
         is_in_use = stack.start - _MAX_OVERRUN <= sp < stack.end and sp - stack.start <= _NEAR_STACK
         return stack.end - stack.start if is_in_use else None
 
@@ -350,18 +396,48 @@ class FaultReader:
             return "x" not in region.permissions
         return info.address == pc or self._pointers.describe(pc).kind in BAD
 
-    def _called_without_code(self, site: FaultSite, known: Fault) -> SeenFault:
-        registers = site.registers
-        pc = registers[self._cpu.PROGRAM_COUNTER]
+    def _refused_target(self, instruction: Instruction, site: FaultSite) -> int | None:
+        """The address that is not canonical to which a call, a jump or a return was to go."""
+        if instruction.kind not in ("call", "jump", "return"):
+            return None
+        for access in instruction.accesses():
+            at = access.operand.address(site.registers, instruction.next_address)
+            if access.kind == "read" and at is not None:
+                try:
+                    at = read_u64(self._memory, at)
+                except GdbextError:
+                    at = None
+            if access.kind != "write" and at is not None and not self._cpu.is_canonical(at):
+                return at
+        return None
+
+    def _called(self, known: Fault, pc: int, has_returned: bool = False) -> Fault:
+        """The fault as a call of an address without code, or as a return to it."""
         pointer = self._pointers.describe(pc)
         kind = {NULL: "null-call", PATTERN: "pattern"}.get(pointer.kind, "execute-data")
-        text = because("called-null") if pointer.kind == NULL else because(
-            "called-bad-address" if pointer.kind in BAD else "ran-data", address=pc, what=pointer.what)
-        known = replace(known, kind=kind, text=text, address=pc, access="execute")
-        caller = self._code.caller(registers)
+        text = because("called-null") if pointer.kind == NULL and not has_returned else because(
+            "ran-data" if pointer.kind not in BAD else "returned-to-bad-address" if has_returned
+            else "called-bad-address", address=pc, what=pointer.what)
+        return replace(known, kind=kind, text=text, address=pc, access="execute")
+
+    def _called_without_code(self, site: FaultSite, known: Fault) -> SeenFault:
+        pc, sp = (site.registers[name] for name in (self._cpu.PROGRAM_COUNTER, self._cpu.STACK_POINTER))
+        caller = self._code.caller(site.registers)
         code = self.origins.code_at_call(caller[self._cpu.PROGRAM_COUNTER]) if caller is not None else None
-        if code is None:
-            return SeenFault(known)
+        if code is not None:
+            return self._called_from(code, site, self._called(known, pc), pc)
+        try:  # a return has just read it from there
+            has_returned = caller is None and read_u64(self._memory, sp - 8) == pc
+        except GdbextError:
+            has_returned = False
+        known = self._called(known, pc, has_returned)
+        is_gone = self._pointers.describe(pc).kind == UNMAPPED and self._pointers.has_started_at(
+            pc, site.thread.number)
+        return SeenFault(_unloaded(known, because("thread-started-there")) if is_gone else known)
+
+    def _called_from(self, code: FunctionCode, site: FaultSite, known: Fault, pc: int) -> SeenFault:
+        """The fault of a call, jump or return to an address without code, with the origin of that address."""
+        registers = site.registers
         accesses = {access.kind: access for access in code.here.accesses()}
         operands, links = self._operands(code, site, accesses.get("read"))
         called = accesses["execute"].operand.base_register if "execute" in accesses else None
@@ -369,7 +445,11 @@ class FaultReader:
             links = tuple(self._chain(code, site, called))
             operands = (self._register(called, pc, links),) if links else ()
         objects = tuple(link.base for link in links if link.base is not None)
-        known = self._of_other_object(replace(known, instruction=code.here.text, operands=operands), links)
+        if self._pointers.describe(pc).kind == UNMAPPED and self._pointers.is_in_c_library(
+                code.here.address) and any(map(self._pointers.is_in_c_library, objects)):
+            known = _unloaded(known, because("registered-there"))
+        bases = [each.value for each in operands if each.text != f"%{called}" and each.text.startswith("%")]
+        known = self._of_other_object(replace(known, instruction=code.here.text, operands=operands), links, bases)
         return SeenFault(known, links, objects,
                          code.here.address)
 
@@ -410,6 +490,11 @@ def _index_register(operand: MemoryOperand) -> str | None:
     """The general register of an address's index; None if it has none."""
     names = list(operand.address_registers)
     return names[1] if len(names) == 2 and operand.index is not None else None
+
+
+def _unloaded(known: Fault, why: Reason) -> Fault:
+    """The fault as one of code that is not mapped any more."""
+    return replace(known, text=because("unloaded-code", fault=known.text), evidence=INFERRED, why=why)
 
 
 def _accessed(known: Fault, kind: str, problem: Reason | None = None) -> Fault:

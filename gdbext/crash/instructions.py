@@ -38,6 +38,9 @@ class InstructionFaults:
         known = replace(known, instruction=code.here.text, kind="arithmetic",
                         text=because("arithmetic-error-in", instruction=code.here.text))
         if site.info.code != FPE_INTDIV:
+            if (known.code or "").startswith("FPE_FLT"):
+                known = replace(known, text=because("floating-point-error", error=known.code,
+                                                    instruction=code.here.text))
             return SeenFault(known)
         divisor, bits, links = self.divisor(code, site.registers)
         if divisor is None:

@@ -129,7 +129,7 @@ class OriginReader:
                 return links[:-1]
             if not more or not links[-1].certain:
                 break
-            name = self._name(after - 1)
+            name = self.name(after - 1)
             links += [replace(link, origin=because("in-caller", function=name, origin=link.origin)) for link in more]
         return links
 
@@ -175,14 +175,15 @@ class OriginReader:
             return int.from_bytes(self._target.memory.read(address, 8), "little")
         return None
 
-    def _name(self, address: int) -> Reason:
+    def name(self, address: int) -> Reason:
+        """The name of the function at an address."""
         return function_name(self._code.symbol(address).function, self._code.module(address))
 
     def _link(self, found: Origin, code: FunctionCode, registers: Mapping[str, int], register: str,
               value: int) -> Link | None:
         instruction = found.instruction
         if found.argument is not None:
-            name = self._name(code.here.address)
+            name = self.name(code.here.address)
             is_this = found.argument == 1 and name.code == "function" and "::" in str(dict(name.arguments)["name"])
             text = because("argument", register=register, number=found.argument, function=name, is_this=int(is_this))
             return Link(register, value, _unless_certain(found, text), argument=found.argument, certain=found.certain)

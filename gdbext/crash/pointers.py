@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from gdbext.cpython.object_state import ObjectState, is_type, nearly_filled_with, read_object_state
 from gdbext.errors import GdbextError, if_unreadable
+from gdbext.glibc.version import LIBC
 from gdbext.inferior.address_space import Region
 from gdbext.inferior.cache import PAGE, read_available, read_u64
 from gdbext.inferior.protocol import Memory, Module, Target
@@ -28,6 +29,12 @@ BAD = frozenset((NULL, SMALL, NON_CANONICAL, PATTERN, UNMAPPED))
 
 #: The header of a block of malloc with a mapping of its own, and how far such mappings are from others, in bytes.
 _MMAP_HEADER, _BESIDE = 16, 1 << 30
+#: The bit of a block's size that says that it has a mapping of its own.
+_IS_MMAPPED = 2
+#: The most halves of addresses that one mapping is searched for.
+_MAX_HALVES = 64
+#: How many bytes of a thread's descriptor are searched, and how far its first function is from others in a file.
+_DESCRIPTOR, _SAME_FILE = 0x900, 1 << 20
 #: Largest distance of two blocks in one free list, in bytes: a heap of glibc's.
 _NEARBY = 64 << 20
 #: The lowest address that Linux maps by default (vm.mmap_min_addr).
@@ -60,9 +67,12 @@ class Pointers:
         self._pythons = pythons
         self.space = code.space
         self._stacks: dict[int, int] = {}
+        self._descriptors = {seen.number: seen.pthread or seen.thread_pointer for seen in threads}
         for seen in threads:
             sp = seen.registers.get(code.cpu.STACK_POINTER)
             region = self.space.find(sp) if sp is not None else None
+            if region is None or region.allows("w") is False:  # beyond the end of the stack
+                region = self.stack_at(seen.number)
             if region is not None:
                 self._stacks.setdefault(region.start, seen.number)
         self._known: dict[int, Pointer] = {}
@@ -82,10 +92,55 @@ class Pointers:
 
         Source: glibc 2.36 malloc/malloc.c (sysmalloc_mmap): such a block is 16 bytes behind the start of its mapping.
         """
-        if address % PAGE != _MMAP_HEADER or self.describe(address).kind != UNMAPPED:
+        if address % PAGE != _MMAP_HEADER or address < 1 << 32 or self.describe(address).kind != UNMAPPED:
             return False
         above = self.space.above(address)
         return above is not None and above.start - address <= _BESIDE
+
+    def whole_pointer(self, value: int) -> Pointer | None:
+        """The pointer to a block or an object of which a value is the lower half, extended to 64 bits.
+
+        There is only one such block in a process by chance if its mappings are small.
+        """
+        if value >> 31 not in (1, (1 << 33) - 1) and not LOWEST <= value < 1 << 31 or self.describe(
+                value).kind != UNMAPPED:
+            return None
+        low, found = value & (1 << 32) - 1, []
+        for region in self.space:
+            first, last = max(region.start >> 32, 1), min(region.end - 1 >> 32, (region.start >> 32) + _MAX_HALVES)
+            found += [half << 32 | low for half in range(first, last + 1) if region.allows("w")
+                      and region.start <= half << 32 | low < region.end]
+        known = [pointer for pointer in map(self.describe, found) if pointer.kind in (PYTHON, CPLUSPLUS)
+                 or is_block_in_use(self._memory, pointer.value)]
+        if len(known) != 1:
+            return None
+        is_block = known[0].kind == MEMORY
+        return Pointer(known[0].value, known[0].kind, because("malloc-block") if is_block else known[0].what)
+
+    def not_a_block(self, address: int) -> Reason | None:
+        """What an address is, if no block of malloc can begin there."""
+        pointer = self.describe(address)
+        if pointer.kind in (*BAD, CODE, DATA, STACK, FILE):
+            return pointer.what
+        return because("not-aligned-block") if address % 16 else None
+
+    def stack_at(self, number: int) -> Region | None:
+        """The mapping of a thread's stack, which is that of its descriptor; None for the first thread."""
+        region = self.space.find(self._descriptors.get(number, 0))
+        return region if region is not None and region.allows("w") and not region.path else None
+
+    def has_started_at(self, address: int, number: int) -> bool:
+        """Whether a thread's descriptor has its first function, or that function's argument, close to an address.
+
+        Source: glibc 2.36 nptl/descr.h (``start_routine``, ``arg``).
+        """
+        words = read_words(self._memory, self._descriptors.get(number, 0) & ~7, _DESCRIPTOR)
+        return any(abs(word - address) < _SAME_FILE and self.describe(word).kind == UNMAPPED for word in words)
+
+    def is_in_c_library(self, address: int) -> bool:
+        """Whether an address is in the file of the C library."""
+        module = self._code.module(address)
+        return module is not None and (LIBC.match(module.name) is not None or module.name.startswith("libpthread"))
 
     def stack_of(self, address: int) -> int | None:
         """The number of the thread whose stack is in the same mapping as an address; None for no stack."""
@@ -178,6 +233,21 @@ def is_freed_block(memory: Memory, address: int) -> bool:
         return False
     link = read_u64(memory, address) ^ address >> 12
     return link == 0 or link & 15 == 0 and 0 < abs(link - address) < _NEARBY and bool(read_available(memory, link, 8))
+
+
+@if_unreadable(False)
+def is_block_in_use(memory: Memory, address: int) -> bool:
+    """Whether a block of malloc that is in use begins at an address, by its header and that of the next block.
+
+    Source: glibc 2.36 malloc/malloc.c (``struct malloc_chunk``, PREV_INUSE, IS_MMAPPED).
+    """
+    size = read_u64(memory, address - 8) if address & 15 == 0 else 0
+    if size & 8 or not 32 <= size & ~7 < 1 << 40:
+        return False
+    if size & _IS_MMAPPED:
+        return address % PAGE == _MMAP_HEADER and size & ~7 & PAGE - 1 == 0
+    following = read_u64(memory, address + (size & ~7) - 8)
+    return bool(following & 1) and not following & 8 and 16 <= following & ~7 < 1 << 40
 
 
 def _plain(value: int, region: Region | None) -> Pointer:

@@ -14,8 +14,9 @@ from gdbext.cpython.values import Limits
 from gdbext.crash.abort import AbortReader
 from gdbext.crash.fault import FaultReader
 from gdbext.crash.gil_rules import GilRules
-from gdbext.crash.heap import damaged_header
+from gdbext.crash.heap import DamagedHeader, damaged_header
 from gdbext.crash.loggers import Logged, LoggerReader
+from gdbext.crash.notes import NoteReader
 from gdbext.crash.origins import OriginReader
 from gdbext.crash.pointers import Pointers
 from gdbext.crash.python_fatal import FatalReader
@@ -106,6 +107,7 @@ class CrashReader:
         self._mixed = mixed
         self._pointers = Pointers(target, code, threads, side.pythons)
         self._aborts = AbortReader(target, code, side, sites, self._pointers, c_library)
+        self._notes = NoteReader(target.memory, code, threads, side, sites, self._pointers)
         self._rules = GilRules(target.memory, code, side, sites)
 
     def read(self, report: Report, limits: Limits) -> Crash:
@@ -119,6 +121,7 @@ class CrashReader:
         native = seen.native(self._code)
         offset = len(self._threads[site.thread.number].whole(self._code)) - len(native)
         site = replace(site, frames=native, offset=max(offset, 0))
+        notes: list[Reason] = []
         faults = FaultReader(self._target, self._code, self._pointers)
         fault = faults.read(site)
         aftermath = self._aftermath(site, self._threads[site.thread.number], fault.fault)
@@ -135,7 +138,8 @@ class CrashReader:
                     self._memory, self._code, self._sites, faults.origins, self._aborts.is_constant).find(
                         native, self._aborts.used_stack(site.registers, native)), native)
         if fault.fault.kind == "heap-corruption":
-            fault = self._damaged(fault, site, native, faults.origins)
+            fault, damaged = self._damaged(fault, site, native, faults.origins)
+            notes += self._notes.damaged_block(damaged) if damaged is not None else ()
         if fault.fault.kind == "fatal-python-error":
             fault = FatalReader(self._target, self._code, self._threads, self._side, self._sites, self._pointers,
                                 faults.origins, self._aborts.is_constant).explain(fault, site, native)
@@ -152,10 +156,13 @@ class CrashReader:
             suspects = finder.find(seen, native, site.registers, fault.objects, self._threads, report)
         # the first frame of a call to a bad address is not a function
         own = stack.frames[:running[0].frame + 1] if running else stack.frames
-        guilty = self._guilty(own, 1 if fault.fault.access == "execute" else 0, fault.blamed)
+        is_called = fault.fault.access == "execute" and fault.code_at != fault.fault.pc
+        guilty = self._guilty(own, 1 if is_called else 0, fault.blamed)
+        notes += [*self._notes.first_fault(site, faults), *self._notes.earlier_damage(fault.fault, own),
+                  *self._notes.python_callers(seen, native)]
         return Crash(seen.number, fault.fault, stack, guilty, recursion,
                      tuple(self._broken_rules(seen, native, fault, report)), suspects,
-                     tuple(self._missing(native, stack)), running, aftermath)
+                     tuple(self._missing(native, stack)), running, aftermath, tuple(notes))
 
     # -- which thread, and where it was ----------------------------------------------------------------------
 
@@ -307,17 +314,22 @@ class CrashReader:
         return replace(seen, fault=replace(seen.fault, kind="out-of-memory", text=text))
 
     def _damaged(self, seen: SeenFault, site: FaultSite, native: Sequence[tuple[int, int]],
-                 origins: OriginReader) -> SeenFault:
-        """The fault with the damaged header of the block that the program was to free."""
+                 origins: OriginReader) -> tuple[SeenFault, DamagedHeader | None]:
+        """The fault with the damaged header of the block that the program was to free, and the block of the header."""
         at = next((i for i, (pc, _) in enumerate(native[:_MAX_TOP]) if not self._sites.in_runtime(pc)), None)
         if at is None or not any(map(_FREES.search, self._sites.site(native).functions)):
-            return seen
+            return seen, None
         block = origins.argument(site.thread, native, at, site.offset)
         found = damaged_header(self._memory, block) if block else None
+        wrong = self._pointers.not_a_block(block) if block else None
+        if block and wrong is not None:
+            text = because("freed-no-block", message=seen.fault.message, address=block, what=wrong)
+            return replace(seen, fault=replace(seen.fault, kind="invalid-free", text=text, evidence=DERIVED)), None
         if found is None:
-            return seen
-        text = because("damaged-header", fault=seen.fault.text, block=found.block, size=found.size, text=found.text)
-        return replace(seen, fault=replace(seen.fault, text=text))
+            return seen, None
+        text = because("damaged-header", fault=because("heap-damaged", message=seen.fault.message), block=found.block,
+                       size=found.size, text=found.text)
+        return replace(seen, fault=replace(seen.fault, text=text)), found
 
     @staticmethod
     def _written(seen: SeenFault, written: Written | None, native: Sequence[tuple[int, int]]) -> SeenFault:
@@ -368,7 +380,7 @@ class CrashReader:
         region = self._pointers.space.find(native[-1][1]) if native else None
         used = None if region is None else region.end - seen.sp
         if len(native) < MAX_NATIVE_FRAMES and stack.unmerged is None:
-            return (Recursion(looped, rounds.times, len(native), True, None, stack.frames[end:end + _MAX_BEGUN]),
+            return (Recursion(looped, rounds.times, len(native), True, None, self._own_first(stack.frames[end:])),
                     replace(stack, parts=parts))
         begun = self._begun(seen, {place_of(stack.frames[index]) for index in looped}, rounds.period)
         times = rounds.times
@@ -413,8 +425,15 @@ class CrashReader:
                 # those of the C library that have started the thread are outside too
                 outside = len(outer) - 1 - max(i for i, (pc, _) in enumerate(outer) if pc == own[last]) \
                     if frames is native else None
-                return _Begun(depth, outside, tuple(frames[last + 1:last + 1 + _MAX_BEGUN]))
+                return _Begun(depth, outside, self._own_first(frames[last + 1:]))
         return _Begun(depth, None)
+
+    @staticmethod
+    def _own_first(frames: Sequence[Frame]) -> tuple[Frame, ...]:
+        """The innermost frames, from the first one that is not of a library which is compiled into programs."""
+        first = next((index for index, frame in enumerate(frames[:_MAX_OUTERMOST])
+                      if isinstance(frame, PyFrame) or not is_library_function(frame.function or "")), 0)
+        return tuple(frames[first:first + _MAX_BEGUN])
 
     # -- rules ---------------------------------------------------------------------------------------------------
 

@@ -13,11 +13,13 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 
+from gdbext.cpython.frames import RawFrame
 from gdbext.cpython.runtime import ThreadState
 from gdbext.crash.pointers import CPLUSPLUS, DATA, MEMORY, PYTHON, Pointers, function_name, read_words
 from gdbext.errors import GdbextError
 from gdbext.inferior.protocol import Memory
 from gdbext.model import Report, Suspect, Thread
+from gdbext.model.frames import library_of
 from gdbext.model.kinds import GIL
 from gdbext.model.reasons import Reason, because
 from gdbext.record import record
@@ -33,7 +35,7 @@ _MAX_FRAMES, _MAX_STACK = 48, 1 << 15
 _MAX_OWN = 4096
 _MAX_SUSPECTS = 8
 #: The weights of reasons.
-_OBJECT, _FUNCTION, _CLASS, _VARIABLE, _REACHES, _NEARBY, _LIBRARY, _RUNS = 8, 4, 3, 2, 2, 2, 1, 1
+_OBJECT, _FUNCTION, _CLASS, _VARIABLE, _REACHES, _NEARBY, _LIBRARY, _RUNS = 8, 4, 3, 3, 2, 2, 1, 1
 #: How much memory is searched for pointers to an object: objects of a thread, bytes of each, objects that one points
 #: to, and bytes of each of these.
 _MAX_OBJECTS, _OBJECT_SIZE, _MAX_POINTED, _POINTED_SIZE = 48, 128, 8, 256
@@ -44,6 +46,9 @@ _COMMON_TYPES = frozenset((
     "int", "float", "bool", "str", "bytes", "NoneType", "function", "builtin_function_or_method", "module", "type",
     "method", "complex", "ellipsis", "NotImplementedType", "code", "property", "ABCMeta", "EnumType", "EnumMeta",
     "Thread", "_MainThread", "CDLL", "PyDLL"))
+#: Types of containers that several threads of a free-threaded program may change.
+_CONTAINERS = frozenset(("list", "dict", "set", "bytearray", "array.array", "collections.deque",
+                         "collections.OrderedDict", "collections.defaultdict"))
 #: How many reasons of a kind one thread has.
 _MAX_ALIKE = 3
 
@@ -181,9 +186,24 @@ class SuspectFinder:
                         kind = python.objects.type_name(address)
                         if kind not in _COMMON_TYPES:
                             found.setdefault(address, (f"{name} of {raw.frame.function}()", kind))
+                    for name, address in self._containers(python, raw):
+                        found.setdefault(address, (f"global variable {name} in {raw.frame.function}()",
+                                                   python.objects.type_name(address)))
             except GdbextError:
                 continue
         return found
+
+    @staticmethod
+    def _containers(python: Python, raw: RawFrame) -> Iterator[tuple[str, int]]:
+        """The global containers that the program's code names, if nothing but their own lock protects them."""
+        # the code of a module names all of its globals
+        if python.runtime.build != "free-threaded" or raw.frame.is_module or library_of(raw.frame) is not None:
+            return
+        namespace = python.frames.globals(raw)
+        for name in itertools.islice(python.frames.names_of(raw.code), _MAX_OBJECTS):
+            address = python.objects.dict_get(namespace, name)
+            if address and python.objects.type_name(address) in _CONTAINERS:
+                yield name, address
 
     def _same_variables(self, variables: Mapping[int, tuple[str, str]], seen: SeenThread) -> Iterator[_Weighed]:
         own = self._variables(seen)

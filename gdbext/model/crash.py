@@ -111,7 +111,7 @@ class Crash:
 
     `guilty` is the frame of the stack, by index, to read first; `missing` lists the files and the parts of the core
     that are missing. `handlers` are the signal handlers that run on the stack, innermost first. `aftermath` says how a
-    handler of the fault has ended the program, if it did.
+    handler of the fault has ended the program, if it did. `notes`: what else is known, such as an earlier fault.
     """
 
     thread: int
@@ -124,3 +124,4 @@ class Crash:
     missing: tuple[Reason, ...] = ()
     handlers: tuple[Handler, ...] = ()
     aftermath: Reason | None = None
+    notes: tuple[Reason, ...] = ()

@@ -10,7 +10,7 @@ CrashCode = Literal[
     # what is at an address
     "null", "small-number", "not-canonical", "fill-pattern", "code-in", "data-in", "not-readable", "not-mapped",
     "on-stack-of", "python-object", "freed-python-object", "cpp-object", "mapped-file", "inaccessible-memory",
-    "freed-memory",
+    "freed-memory", "malloc-block",
     "read-from-freed", "link-of-malloc", "read-from-none", "heap", "mapping", "memory",
     "memory-holding",
     # how a value got into a register
@@ -20,6 +20,8 @@ CrashCode = Literal[
     "accessed", "refused-instruction",
     "null-pointer", "null-member", "null-element", "bad-register", "not-canonical-sum", "stack-used-up",
     "misaligned-for", "misaligned",
+    "truncated-pointer", "returned-null", "frame-too-large", "returned-to-bad-address", "unloaded-code",
+    "file-size-limit", "cpu-time-limit", "floating-point-error",
     "protection-key", "mapped-since", "forbidden", "forbidden-then", "allowed-only", "nothing-mapped",
     "called-null", "called-bad-address", "ran-data", "file-too-short", "no-page", "no-page-or-end", "no-memory-behind",
     "faulty-memory",
@@ -29,6 +31,7 @@ CrashCode = Literal[
     "forbidden-system-call",
     # how the fault is known
     "only-null-is-so-low", "just-below-stack", "faults-again", "handler-ended",
+    "whole-pointer-fits", "frame-below-stack", "thread-started-there", "registered-there",
     "file-is-longer", "freed-large-block", "block-at-page",
     # what the program said when it aborted
     "called-abort", "rust-out-of-memory", "abort-after", "written-before", "fatal-message", "stream-of-logger",
@@ -37,6 +40,9 @@ CrashCode = Literal[
     "terminate-by-program", "joinable-thread", "pure-virtual", "pure-virtual-of", "python-ended", "about-object",
     "file-lock-owned",
     "panic-on-stack", "first-rust-panic", "panic-in-flight", "values-not-found", "message-nearest-on-stack",
+    # what else is known
+    "first-fault", "python-caller", "interpreter-data-damaged", "block-before", "pointers-to-block", "freed-no-block",
+    "not-aligned-block", "invalid-pointer-freed",
     # rules of the C API
     "api-without-interpreter", "api-during-finalisation", "api-without-thread-state", "api-not-attached",
     "api-without-gil", "blocked-with-gil", "not-an-object", "no-interpreter", "no-thread-state", "object-in-variable",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from gdbext.model import INFERRED, Crash, Fault, Finding, Frame, Operand, PyFrame, Suspect
@@ -34,6 +35,8 @@ _MAX_BEGUN = 3
 _MAX_SUSPECTS = 4
 #: How many functions of a recursion are named.
 _MAX_NAMES = 6
+#: Names longer than this are shown without the arguments of templates, which contain no others.
+_LONG, _ARGUMENTS = 80, re.compile(r"<[^<>]*>")
 
 
 def title(facts: Facts, crash: Crash) -> Words:
@@ -80,6 +83,7 @@ def circumstances(crash: Crash) -> Iterator[str]:
     yield from _places(crash)
     if crash.aftermath is not None:
         yield explain(crash.aftermath)
+    yield from map(explain, crash.notes)
     if recursion is not None:
         least = "" if recursion.whole else "at least "
         names = list(dict.fromkeys(_name(crash, index) for index in recursion.round if index < len(stack)))
@@ -138,6 +142,11 @@ def _place(frame: Frame, name: str) -> str:
 
 
 def _cut(name: str, limit: int) -> str:
+    if len(name) > _LONG and "operator" not in name:
+        inner = _ARGUMENTS.sub("\0", name)
+        while inner != name:
+            name, inner = inner, _ARGUMENTS.sub("\0", inner)
+        name = name.replace("\0", "<...>")
     return name if len(name) <= limit else name[:limit] + "..."
 
 

@@ -68,6 +68,22 @@ def _terminate_called(type: str | None, text: str | None, left: str | None = Non
     return f"std::terminate() was called for {_exception(type, text)}{noexcept}"
 
 
+#: What each `si_code` of SIGFPE says.
+_FLOATING = {
+    "FPE_FLTDIV": "a floating-point number was divided by 0", "FPE_FLTOVF": "a floating-point result is too large",
+    "FPE_FLTUND": "a floating-point result is too small", "FPE_FLTRES": "a floating-point result is not exact",
+    "FPE_FLTINV": "an invalid floating-point operation, such as 0/0 or the root of a negative number",
+}
+#: Functions that return null if there is no memory.
+_ALLOCATORS = frozenset(("malloc", "calloc", "realloc", "reallocarray", "aligned_alloc", "memalign", "PyMem_Malloc",
+                         "PyMem_RawMalloc", "PyObject_Malloc"))
+
+
+def _returned_null(fault: str, function: str) -> str:
+    no_memory = ": it could not allocate memory" if function.partition("(")[0] in _ALLOCATORS else ""
+    return f"{fault}, which was returned by {function}{no_memory}"
+
+
 def _in_register(register: str | None) -> str:
     return f" ({_name(register)})" if register is not None else ""
 
@@ -111,6 +127,18 @@ def _not_an_object(address: int, names: tuple[str, ...], problem: str, type: str
     return f"{verb} {address:#x}{called or ','} which is not (or no longer) a Python object: {problem}"
 
 
+def _listed(pointers: tuple[str, ...]) -> str:
+    return "; ".join(pointers)
+
+
+def _block_before(block: int, size: int, text: str | None, is_source: int, pointers: tuple[str, ...]) -> str:
+    """:param is_source: whether the text that ends in the damaged header is that of the block."""
+    begins = f", which begins with {text!r}," if text else ""
+    held = f"; pointers to it are {_listed(pointers)}" if pointers else ""
+    verb = "was probably written beyond its end" if is_source else "ends where the damaged header begins"
+    return f"the block before it, {block:#x} of {size:,} bytes{begins} {verb}{held}"
+
+
 def _leads_to(address: int, place: str, target: int, what: str, through: int | None = None) -> str:
     through_words = f"{through:#x}, and that to " if through is not None else ""
     return (f"has {address:#x} {place}, which points to {through_words}{target:#x} ({what}), "
@@ -139,6 +167,25 @@ WORDINGS: Mapping[str, str | Callable[..., str]] = {
     "read-from-freed": "{fault}; the pointer to it is from {address:#x}, memory that was freed",
     "read-from-none": "{fault}; the pointer was read from offset {offset:#x} of None, which was used as another object",
     "link-of-malloc": "that memory begins with a link of malloc's list of free blocks",
+    "malloc-block": "a block of malloc",
+    "truncated-pointer": lambda register, value, offset, whole, what: (
+        (f"at offset {offset:#x} of " if offset else "") + f"%{register} = {value:#x}, the lower half of the pointer "
+        f"{whole:#x} ({what}): it was passed or returned as a 32-bit integer, as by ctypes without restype or "
+        "argtypes, or by C without a declaration"),
+    "whole-pointer-fits": "the upper half is missing, and nothing else in memory that begins a block has this half",
+    "returned-null": _returned_null,
+    "frame-too-large": lambda function, kib, stack: (
+        f"the local variables of {function} need {kib:,} KiB more than the {stack:,} KiB of the stack"),
+    "frame-below-stack": "its frame begins below the stack and ends in it",
+    "unloaded-code": "{fault}; code that was there is not mapped any more: its library was probably unloaded (dlclose)",
+    "thread-started-there": "the thread's first function, or what it got, was there too",
+    "registered-there": "the C library keeps only functions that a program has registered with it",
+    "returned-to-bad-address": "returned to {address:#x}: {what}",
+    "file-size-limit": "a file was to grow beyond the limit on its size (RLIMIT_FSIZE, `ulimit -f`)",
+    "cpu-time-limit": "the process used up its CPU time (RLIMIT_CPU, `ulimit -t`)",
+    "floating-point-error": lambda error, instruction: (
+        f"{_FLOATING.get(error, 'a floating-point error')} in `{instruction}`; the program has enabled traps for it "
+        "(feenableexcept)"),
     "inaccessible-memory": "memory that may not be accessed (a guard page, or reserved)",
     "heap": "heap",
     "mapping": "{name}",
@@ -227,6 +274,18 @@ WORDINGS: Mapping[str, str | Callable[..., str]] = {
     "damaged-header": lambda fault, block, size, text: (
         f"{fault}. The header before block {block:#x} contains the impossible size {size:#x}"
         + (f"; the text {text!r} ends there" if text else "")),
+    "invalid-pointer-freed": "the C library ended the program: {message}: what was freed is not from malloc(), or the "
+                             "heap was damaged earlier and in other code",
+    "block-before": _block_before,
+    "pointers-to-block": lambda block, pointers: f"pointers to block {block:#x} are {_listed(pointers)}",
+    "freed-no-block": "the C library ended the program: {message}. {address:#x} was passed to free(), but malloc() has "
+                      "not returned it: {what}",
+    "not-aligned-block": "it is not a multiple of 16, so it is inside of a block, or not from malloc()",
+    "first-fault": "the handler ran because of an earlier fault: {signal} in {function}, {fault}",
+    "python-caller": lambda thread, function, library, caller, file, line: (
+        f"thread {thread} is in {function} of the same library {library}, called by {caller} at {file}:{line}"),
+    "interpreter-data-damaged": "the interpreter used only its own data here: other code, such as an extension or a "
+                                "ctypes call, has probably damaged it earlier",
     "cxx-assertion": lambda message: f"the C++ library ended the program: {message or 'an assertion failed'}",
     "sanitizer-ended": lambda name, found_race: (
         f"{name} ended the program" + (": it found a data race" if found_race else "")

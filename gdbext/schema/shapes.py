@@ -270,7 +270,7 @@ _CRASH_ITSELF = shape(
     dict, thread=NUMBER, fault=_FAULT, guilty_frame=field("guilty", NUMBER_OR_NONE), recursion=or_none(_RECURSION),
     handlers=or_absent(Codec(_HANDLERS.read, lambda found: _HANDLERS.write(found) or None), ()),
     findings=each(_FINDING), suspects=each(_SUSPECT), missing=REASONS,
-    aftermath=or_absent(REASON))
+    aftermath=or_absent(REASON), notes=NOTES)
 _CRASH_STACK = shape(
     _make_stack, **_STACK, frames_left_out=field("left_out", NUMBER), unmerged=REASON_OR_NONE)
 

@@ -313,7 +313,9 @@ def crashed() -> Report:
                   (because("file-missing", path="/app/libdrv.so", build_id=None),
                    because("files-missing", files=("a", "b"), more=2)),
                   (Handler(0, 1, "SIGPROF"),),
-                  because("handler-ended", signal="SIGABRT", of="SIGSEGV", function="f()", text="Assertion failed"))
+                  because("handler-ended", signal="SIGABRT", of="SIGSEGV", function="f()", text="Assertion failed"),
+                  (because("python-caller", thread=2, function=because("function", name="run"), library="libdrv.so",
+                           caller="main", file="/app/job.py", line=7),))
     return Report(INFO, crash=crash)
 
 

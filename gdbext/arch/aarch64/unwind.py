@@ -25,7 +25,7 @@ _SAVED = {number: f"x{number}" for number in range(19, 30)}
 #: The bits of an address; those above them may have an authentication code.
 _ADDRESS = (1 << 48) - 1
 #: A stack is at most this large; also the bound of one frame's size.
-_MAX_FRAME = 1 << 26
+_MAX_FRAME = 1 << 28
 
 
 class State(frame_rules.State):

@@ -24,7 +24,7 @@ from gdbext.inferior.protocol import Memory, Module
 
 _SYSCALL = b"\x0f\x05"
 #: A stack is at most this large; also the bound of one frame's size.
-_MAX_FRAME = 1 << 26
+_MAX_FRAME = 1 << 28
 #: The bytes below the stack pointer that a function may use; they keep their values when registers are popped. Source:
 #: System V ABI for x86-64, 3.2.2.
 _RED_ZONE = 128

@@ -55,7 +55,9 @@ def test_abort_message_of_the_c_library_is_the_reason(scene: Scene, text: str, k
     # the heap may have been damaged long before; a smashed stack is that of the function itself
     earlier = kind == "heap-corruption" and not text.startswith("***")
     assert (fault.kind, fault.message) == (kind, text)
+    is_pointer = text.endswith("invalid pointer")
     assert explain(fault.text) == f"the C library ended the program: {text}" + (
+        ": what was freed is not from malloc(), or the heap was damaged earlier and in other code" if is_pointer else
         ". The heap was found damaged here; the write or free() that damaged it may have been earlier and in other code"
         if earlier else "")
 

@@ -23,6 +23,7 @@ from gdbext.model import DERIVED, INFERRED, RECORDED, Fault
 from gdbext.narrate.reasons import explain
 from tests.support.crash_scene import (
     ACCERR,
+    CALLER,
     FUNCTION,
     HEAP,
     MAPERR,
@@ -35,7 +36,7 @@ from tests.support.crash_scene import (
     origins,
 )
 from tests.support.fake_memory import NoiseMemory
-from tests.support.fake_target import DRIVER_TEXT
+from tests.support.fake_target import DRIVER_TEXT, LIBC_TEXT, STACK_SIZE
 
 
 @pytest.fixture
@@ -208,8 +209,12 @@ def test_stack_overflow_without_a_guard(scene: Scene) -> None:
 
 
 def test_stack_overflow_of_a_large_frame(scene: Scene) -> None:
-    """The stack pointer itself may already be beyond the guard."""
-    fault = scene.segv("movq $0x0,0x10(%rsp)", address=scene.stack - 0x20000 + 0x10, rsp=scene.stack - 0x20000)
+    """The stack pointer itself may already be beyond the guard, if the frame ends in the stack."""
+    text, below = "movq $0x0,0x10(%rsp)", scene.stack - 0x20000
+    fault = scene.segv(text, address=below + 0x10, rsp=below)
+    assert fault.kind == "unmapped", "another stack may have been there"
+    scene.called_by(1, CALLER, f"call {FUNCTION:#x} <f>")
+    fault = scene.segv(text, address=below + 0x10, rsp=below)
     assert fault.kind == "stack-overflow"
 
 
@@ -386,7 +391,7 @@ def test_signal_without_a_recorded_sender(scene: Scene) -> None:
 
 def test_signals_without_a_name(scene: Scene) -> None:
     fault = scene.read(SignalInfo(24, 1, 0)).fault
-    assert (fault.signal, fault.code, fault.kind) == ("SIGXCPU", None, "unknown")
+    assert (fault.signal, fault.code, fault.kind) == ("SIGXCPU", None, "limit")
     assert scene.read(SignalInfo(40, 1, 0)).fault.signal == "signal 40"
 
 
@@ -464,3 +469,100 @@ def test_pointer_from_memory_that_is_in_use(scene: Scene) -> None:
     scene.target.ram.u64(block, 0x5_0000_0000)
     fault = scene.segv("mov (%rdi),%rax", "mov 0x8(%rax),%rdx", address=0x5_0000_0008, rdi=block, rax=0x5_0000_0000)
     assert "freed" not in explain(fault.text)
+
+
+# -- pointers of 32 bits, large frames, code that is gone, limits ----------------------------------------------------
+
+def block_at(scene: Scene, address: int, size: int = 0x40) -> None:
+    """A block of malloc that is in use."""
+    scene.target.ram.u64(address - 8, size | 1)
+    scene.target.ram.u64(address - 8 + size, 0x21)
+
+
+@pytest.mark.parametrize("offset", [0x100, 0x1F00])
+def test_lower_half_of_the_address_of_a_block(scene: Scene, offset: int) -> None:
+    whole = 0x55_9000_0000 + offset
+    scene.target.mappings.append(Region(whole & -0x1000, (whole & -0x1000) + 0x1000, "rw", None))
+    scene.target.ram.ensure(whole & -0x1000, 0x1000)
+    block_at(scene, whole)
+    extended = 0xFFFFFFFF00000000 | whole & 0xFFFFFFFF
+    fault = scene.segv("mov 0x8(%rdi),%eax", address=extended + 8, rdi=extended)
+    assert (fault.kind, fault.evidence) == ("truncated-pointer", INFERRED)
+    assert f"the lower half of the pointer {whole:#x} (a block of malloc)" in explain(fault.text)
+
+
+def test_number_that_is_half_of_an_address_where_no_block_begins(scene: Scene) -> None:
+    whole = 0x55_1000_0100
+    scene.target.mappings.append(Region(whole & -0x1000, (whole & -0x1000) + 0x1000, "rw", None))
+    scene.target.ram.ensure(whole & -0x1000, 0x1000)
+    fault = scene.segv("mov (%rdi),%eax", address=0x1000_0100, rdi=0x1000_0100)
+    assert fault.kind == "unmapped"
+    block_at(scene, whole)
+    for start in (0x56_1000_0000, 0x57_1000_0000):  # two blocks have this half
+        scene.target.mappings.append(Region(start, start + 0x1000, "rw", None))
+        scene.target.ram.ensure(start, 0x1000)
+        block_at(scene, start + 0x100)
+    assert scene.segv("mov (%rdi),%eax", address=0x1000_0100, rdi=0x1000_0100).kind == "unmapped"
+
+
+def with_stack_of_its_own(scene: Scene) -> int:
+    """Put the thread's descriptor on its stack, as in threads of pthread_create; returns the start of the stack."""
+    scene.thread.registers["fs_base"] = scene.registers["fs_base"] = scene.stack + STACK_SIZE - 0x100
+    return scene.stack
+
+
+def test_frame_that_is_larger_than_the_stack(scene: Scene) -> None:
+    stack = with_stack_of_its_own(scene)
+    below = stack - 0x300_0000
+    texts = ("sub $0x3000800,%rsp", "mov %eax,0x10(%rsp)")
+    fault = scene.segv(*texts, address=below + 0x10, rsp=below)
+    assert (fault.kind, fault.evidence) == ("stack-overflow", DERIVED)
+    assert "need 49,152 KiB more than the" in explain(fault.text)
+
+
+@pytest.mark.parametrize("texts", [("sub $0x100,%rsp", "mov %eax,0x10(%rsp)"), ("nop", "mov %eax,0x10(%rsp)")])
+def test_stack_pointer_that_is_wild_is_no_large_frame(scene: Scene, texts: tuple[str, ...]) -> None:
+    below = with_stack_of_its_own(scene) - 0x300_0000
+    assert scene.segv(*texts, address=below + 0x10, rsp=below).kind == "unmapped"
+
+
+def test_null_that_a_function_returned(scene: Scene) -> None:
+    scene.target.name(LIBC_TEXT + 0x500, "malloc")
+    fault = scene.segv(f"call {LIBC_TEXT + 0x500:#x} <malloc>", "mov %edx,0x8(%rax)", address=8)
+    assert explain(fault.text).endswith("which was returned by malloc(): it could not allocate memory")
+
+
+def test_refused_call_of_an_address_that_is_not_canonical(scene: Scene) -> None:
+    text = int.from_bytes(b"HTTP/1.1", "little")
+    scene.target.ram.u64(HEAP + 0x10, text)
+    pc = scene.code("call *0x10(%rdi)")
+    seen = scene.read(SignalInfo(SIGSEGV, SI_KERNEL, 0), rip=pc, rdi=HEAP)
+    assert (seen.fault.kind, seen.fault.access, seen.code_at) == ("execute-data", "execute", pc)
+    assert explain(seen.fault.text) == (f"called a function at {text:#x}: not a valid address (not canonical); "
+                                        "as text it reads 'HTTP/1.1'")
+
+
+def test_refused_return_to_an_address_that_is_not_canonical(scene: Scene) -> None:
+    scene.target.ram.u64(scene.registers["rsp"], 0x4141_4141_4141_4141)
+    fault = scene.segv("ret")
+    assert explain(fault.text).startswith("returned to 0x4141414141414141: not a valid address")
+
+
+def test_return_to_code_of_a_thread_that_was_unloaded(scene: Scene) -> None:
+    gone = 0x7D70_0000_1120
+    scene.target.ram.u64(scene.registers["rsp"] - 8, gone)
+    fault = scene.read(SignalInfo(SIGSEGV, MAPERR, gone), rip=gone).fault
+    assert explain(fault.text) == f"returned to {gone:#x}: not mapped"
+    scene.target.ram.u64(scene.thread.pthread + 0x640, gone - 0x40)
+    fault = scene.read(SignalInfo(SIGSEGV, MAPERR, gone), rip=gone).fault
+    assert fault.evidence == INFERRED
+    assert explain(fault.text).startswith(f"returned to {gone:#x}: not mapped; code that was there is not mapped any")
+
+
+def test_limits_of_the_process(scene: Scene) -> None:
+    assert scene.read(SignalInfo(24, SI_KERNEL, None)).fault.kind == "limit"
+    own = SignalInfo(25, 0, None, scene.target.pid, 5)
+    assert scene.read(own).fault.kind == "sent", "a program may send itself any signal"
+    fault = scene.read(own, rax=-27 % (1 << 64)).fault
+    assert (fault.kind, fault.sender) == ("limit", None)
+    assert "RLIMIT_FSIZE" in explain(fault.text)

@@ -45,7 +45,7 @@ LATER = {("gil", "orphan"), ("threads", "unmerged"), ("threads", "parts"), ("thr
          ("stack", "locals"), ("taken_at", "qualified_name"), ("taken_at", "columns"), ("taken_at", "kind"),
          ("locks", "orphan_evidence"), ("locks", "foreign_owner"), ("locks", "of_object"),
          ("edges", "evidence"), ("edges", "why"), ("awaits", "kind"), ("awaits", "address"), ("awaits", "name"),
-         ("crash", "parts"), ("crash", "handlers"), ("crash", "aftermath"),
+         ("crash", "parts"), ("crash", "handlers"), ("crash", "aftermath"), ("crash", "notes"),
          ("recursion", "begun_in"), ("greenlets", "waits"),
          *(("threads", name) for name in ("ended_by", "since", "polling", "at_work", "in_loop", "takes_next")),
          ("event_loops", "watched"), ("polling", "values"),
