@@ -119,7 +119,10 @@ class SuspectFinder:
         wanted = [address for address in objects
                   if self._pointers.describe(address).kind in (MEMORY, CPLUSPLUS, PYTHON, DATA)]
         nearby = self._nearby(native, registers) - set(wanted)
-        variables = self._variables(died)
+        sp = registers[self._code.cpu.STACK_POINTER] & ~7
+        # a global of the thread that died counts only if native code had it at hand when it died
+        at_hand = {*registers.values(), *read_words(self._memory, sp, _MAX_OWN)}
+        variables = self._variables(died, at_hand)
         cases: dict[int, list[_Weighed]] = {}
         asked = 0
         for seen in others:
@@ -176,8 +179,11 @@ class SuspectFinder:
             return set()
         return set(struct.unpack(f"<{size // 8}Q", data))
 
-    def _variables(self, seen: SeenThread) -> dict[int, tuple[str, str]]:
-        """Names and types of the objects in variables of a thread's innermost Python frames, by address."""
+    def _variables(self, seen: SeenThread, at_hand: Collection[int] | None = None) -> dict[int, tuple[str, str]]:
+        """Names and types of the objects in variables of a thread's innermost Python frames, by address.
+
+        :param at_hand: the objects that global variables may refer to, None: any.
+        """
         found: dict[int, tuple[str, str]] = {}
         for python, tstate in self._tstates_of(seen.number):
             try:
@@ -187,6 +193,8 @@ class SuspectFinder:
                         if kind not in _COMMON_TYPES:
                             found.setdefault(address, (f"{name} of {raw.frame.function}()", kind))
                     for name, address in self._containers(python, raw):
+                        if at_hand is not None and address not in at_hand:
+                            continue
                         found.setdefault(address, (f"global variable {name} in {raw.frame.function}()",
                                                    python.objects.type_name(address)))
             except GdbextError:

@@ -347,3 +347,23 @@ def test_many_threads(pool: Pool) -> None:
     start = time.process_time()
     assert len(pool.find([HEAP + 0x8])) == 8
     assert time.process_time() - start < 10
+
+
+@pytest.mark.parametrize(("build", "at_hand", "other", "is_found"), [
+    ("free-threaded", True, "produce", True), ("default", True, "produce", False),
+    ("free-threaded", False, "produce", False), ("free-threaded", True, "<module>", False)])
+def test_the_same_global_container(build: str, at_hand: bool, other: str, is_found: bool) -> None:
+    """Without the GIL, if native code used it: the code of a module names all globals."""
+    rules = Rules("3.13.5", build)
+    items = rules.python.list_object()
+    namespace = rules.python.namespace(items=items, count=rules.python.integer(3))
+    for function in ("consume", other):
+        thread, tstate = rules.target.python_thread()
+        rules.python.innermost(tstate, rules.python.in_with([], names=["items", "count"], function=function,
+                                                            namespace=namespace))
+        thread.frames = [((HELPER if tstate and function == other else INTERN) + AT, thread.stack)]
+    rules.target.fakes[0].registers["rbx"] = items if at_hand else 0
+    found = Pool(rules.target).find()
+    assert [explained(suspect) for suspect in found.values()] == ([
+        (f"has the Python object {items:#x} too: it is global variable items in produce(), a list, and the other "
+         "thread's global variable items in consume()",)] if is_found else [])
