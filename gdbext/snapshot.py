@@ -8,7 +8,7 @@ last, and only those that the report shows.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import cast
 
@@ -18,6 +18,7 @@ from gdbext.glibc.version import find_c_library
 from gdbext.holders.locks import FoundLocks, find_locks
 from gdbext.inferior.budget import Budget, BudgetedTarget
 from gdbext.inferior.launchers import identity_of
+from gdbext.inferior.proc.status import living_task
 from gdbext.inferior.protocol import Origin
 from gdbext.inferior.signals import signal_name
 from gdbext.libraries import LIBRARIES
@@ -46,6 +47,7 @@ from gdbext.model import (
     Wait,
 )
 from gdbext.model.kinds import kind_of
+from gdbext.model.known import KnownBug
 from gdbext.model.reasons import Reason, because
 from gdbext.proofs.known_code import KnownCode
 from gdbext.runtimes.emulators import find_emulator
@@ -63,6 +65,7 @@ from gdbext.threads.site import Sites
 from gdbext.threads.threads import SeenThread, read_threads
 from gdbext.verdict.ended_by import find_enders
 from gdbext.verdict.explanations.tasks import TRIO, waits_inside
+from gdbext.verdict.judge import judge
 from gdbext.verdict.standstill import prove_standstill
 from gdbext.verdict.task_cycles import find_greenlet_cycles, find_task_cycles
 from gdbext.verdict.wait_for import find_deadlocks
@@ -273,9 +276,28 @@ class Snapshot:
         found = [self._findings.guard("locks", functools.partial(self.lock_at, address), (None, None))[0]
                  for address in wanted]
         more = [lock for lock in found if lock is not None and report.lock(lock.id) is None]
-        return replace(report, locks=(*report.locks, *more), event_loops=asyncio.loops, tasks=asyncio.tasks,
-                       task_cycles=find_task_cycles(asyncio.tasks), greenlets=greenlets,
-                       greenlet_cycles=find_greenlet_cycles(greenlets))
+        whole = replace(report, locks=(*report.locks, *more), event_loops=asyncio.loops, tasks=asyncio.tasks,
+                        task_cycles=find_task_cycles(asyncio.tasks), greenlets=greenlets,
+                        greenlet_cycles=find_greenlet_cycles(greenlets))
+        known = self._findings.guard("known bugs", lambda: self._known_bugs(whole), (), doubt=False)
+        return replace(whole, known=known)
+
+    def _known_bugs(self, report: Report) -> tuple[KnownBug, ...]:
+        verdict = judge(report)
+        if verdict.outcome in ("fine", "doubt") or not report.runtimes:
+            return ()
+        # most reports are of programs that do not hang
+        from gdbext.known.match import known_bugs
+
+        return known_bugs(report, verdict, self._installed)
+
+    def _installed(self, files: Collection[str]) -> Iterable[tuple[str, str]]:
+        """The packages that contain files, with their versions."""
+        from gdbext.inferior.proc.installed import packages
+
+        if self._target.proc is not None:
+            return packages(files, f"/proc/{living_task(self._target.pid)}/root")
+        return packages(files, "", self._origin.time) if self._target.kind == "core" else ()
 
     def with_lines(self, report: Report, add_lines: Callable[[Report], Report]) -> Report:
         """A report of this snapshot with source lines, and the parts that follow from the names found with them."""

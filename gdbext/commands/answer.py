@@ -34,7 +34,6 @@ from gdbext.verdict.judge import awaited_processes, verdict_of
 if TYPE_CHECKING:
     from gdbext.elf.core_file import CoreFile
 
-_PARTS = ("runtimes", "threads", "locks", "deadlocks", "tasks", "greenlets", "crash", "problems")
 #: How many characters of a source line the answer has.
 _SOURCE_LINE = 1_000
 
@@ -130,9 +129,9 @@ def whole_text(renderer: TextRenderer, each: bool, stacks: str) -> Safe:
 
 def _document_and_graph(report: Report) -> dict[str, Any]:
     from gdbext.render.dot import as_dot
-    from gdbext.schema.write import document_text
+    from gdbext.schema.write import ALL_PARTS, document_text
 
-    return {"document": document_text(report, _PARTS), "dot": as_dot(report)}
+    return {"document": document_text(report, ALL_PARTS), "dot": as_dot(report)}
 
 
 def write_answer(made: Mapping[str, Any], file: TextIO) -> None:

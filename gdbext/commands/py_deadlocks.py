@@ -71,7 +71,7 @@ def _result(report: Report) -> Result:
     if report.deadlocks:
         shown = replace(filter_report(report, involved, locks), verdict=verdict_of(report))
     parts = ("runtimes", "threads", "locks", "deadlocks", *(("tasks",) if report.event_loops else ()), "greenlets",
-             "problems")
+             "known", "problems")
 
     def text(renderer: TextRenderer) -> Safe:
         tasks = TaskTree(report, renderer, "top").render() if report.event_loops else NOTHING

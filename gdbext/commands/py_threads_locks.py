@@ -70,7 +70,7 @@ def _run(snapshot: Snapshot, arguments: Namespace, addresses: Sequence[int]) -> 
         for thread in report.threads if thread.number in wanted or thread.number in involved))
     has_tasks = arguments.tasks or bool(report.event_loops)
     parts = ("runtimes", "threads", "locks", "deadlocks", *(("tasks",) if has_tasks else ()), "greenlets",
-             *(("crash",) if arguments.crash else ()), "problems")
+             *(("crash",) if arguments.crash else ()), "known", "problems")
 
     def text(renderer: TextRenderer) -> Safe:
         tasks = TaskTree(report, renderer, stacks).render() if arguments.tasks else NOTHING

@@ -36,6 +36,7 @@ _FILES = 3
 _SHORTAGES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOSPC)
 #: Modules that other modules import only when they need them.
 _LATER = ("gdbext.arch.x86_64", "gdbext.cpython.object_state", "gdbext.crash.reader", "gdbext.direct.forked",
+          "gdbext.inferior.proc.installed", "gdbext.known.match",
           "gdbext.targets.core", "gdbext.tasks.trio_tasks", "gdbext.holders.pairs.posix", "gdbext.holders.proven",
           "gdbext.render.crash", "gdbext.render.dot",
           "gdbext.render.tasks", "gdbext.runtimes.libstdcxx", "gdbext.runtimes.messages", "gdbext.schema.write",

@@ -29,8 +29,8 @@ from gdbext.render.escape import as_text, printable
 from gdbext.render.style import wants_colour
 
 #: The modules of the verbs in the order of ``--help``. A module imports optional packages in `run` only.
-VERBS = ("report", "show", "diff", "issue", "attach", "triage", "ranks", "dask", "run", "watch", "install", "doctor",
-         "completion")
+VERBS = ("report", "show", "diff", "issue", "attach", "triage", "ranks", "dask", "run", "watch", "known", "install",
+         "doctor", "completion")
 
 _DESCRIPTION = "Explains hangs and crashes of programs that mix Python with native code, without knowing GDB."
 _EXAMPLES = """\

@@ -30,6 +30,7 @@ from gdbext.model.frames import NativeFrame as NativeFrame
 from gdbext.model.frames import Part as Part
 from gdbext.model.frames import PyFrame as PyFrame
 from gdbext.model.kinds import LockKind, kind_of
+from gdbext.model.known import KnownBug as KnownBug
 from gdbext.model.ranks import Group as Group
 from gdbext.model.ranks import Identity as Identity
 from gdbext.model.ranks import Operation as Operation
@@ -436,6 +437,8 @@ class Report:
     #: addresses of greenlets each of which waits for the next, and the last for the first
     greenlet_cycles: tuple[tuple[int, ...], ...] = ()
     crash: Crash | None = None
+    #: known bugs that it looks like
+    known: tuple[KnownBug, ...] = ()
     #: where the report has less than what its verdict rests on; else `verdict.judge` makes it
     verdict: Verdict | None = None
 

@@ -21,6 +21,7 @@ from gdbext.model.reasons import Reason, find_reasons
 from gdbext.model.verdict import Verdict
 from gdbext.narrate.deadlocks import deadlock_headline
 from gdbext.narrate.frames import own_place
+from gdbext.narrate.known import known_bug
 from gdbext.narrate.names import Facts, lock_name, thread_name
 from gdbext.narrate.sentences import MANY_THREADS, continuing, is_said, sentence, some_threads, stopped_by, undecided
 from gdbext.narrate.threads import doing
@@ -120,6 +121,7 @@ def tone(verdict: Verdict) -> Tone:
 def remarks(facts: Facts) -> Iterator[Words]:
     """What a verdict leaves open, as whether there was a deadlock in a program that crashed; and notes about it."""
     report = facts.report
+    yield from map(known_bug, report.known)
     if report.target.stopped is not None and facts.verdict.kind != "stopped":
         step = continuing(report)
         yield ("The process is stopped, too: ", *stopped_by(report.target.stopped), f": {step}." if step else ".")

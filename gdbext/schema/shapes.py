@@ -315,6 +315,12 @@ GROUP = shape(
     last=or_none(OPERATION), evidence=EVIDENCE)
 _RANK = shape(model.Rank, identity=IDENTITY, groups=each(GROUP), awaited=or_none(OPERATION))
 
+# -- known bugs ------------------------------------------------------------------------------------------------------
+
+_KNOWN = each(shape(
+    model.KnownBug, id=TEXT, title=TEXT, url=TEXT, package=TEXT, version=TEXT_OR_NONE, fixed_in=field("fixed", TEXT),
+    agree=NUMBER, facts=NUMBER, workaround=TEXT_OR_NONE))
+
 # -- the report ------------------------------------------------------------------------------------------------------
 
 HEAD = shape(dict, schema=Codec(one_of(Literal["gdbext/1"]).read, lambda _: SCHEMA, writes_record=True), target=_TARGET)
@@ -329,5 +335,6 @@ PARTS_OF_REPORT = {
                    task_cycles=optional(each(ADDRESSES), ())),
     "greenlets": shape(dict, greenlets=or_absent(_GREENLETS, ()), greenlet_cycles=or_absent(_GREENLET_CYCLES, ())),
     "crash": shape(dict, crash=or_absent(Codec(_read_crash, _write_crash))),
+    "known": shape(dict, known=or_absent(Codec(_KNOWN.read, lambda found: _KNOWN.write(found) or None), ())),
     "problems": shape(dict, problems=each(_PROBLEM), notes=NOTES),
 }

@@ -9,9 +9,11 @@ from typing import Any
 from gdbext.model import Report
 from gdbext.schema.shapes import HEAD, PARTS_OF_REPORT, SCHEMA, THREAD
 
-__all__ = ["PARTS", "SCHEMA", "document", "document_text"]
+__all__ = ["ALL_PARTS", "PARTS", "SCHEMA", "document", "document_text"]
 
-#: The parts of the whole document, in order.
+#: The parts of a document, in order; those of `gdbext report`.
+ALL_PARTS = tuple(PARTS_OF_REPORT)
+#: Those that every command has.
 PARTS = ("runtimes", "threads", "locks", "deadlocks", "problems")
 
 

@@ -13,6 +13,7 @@ from typing import Final
 from gdbext.cpython.code.with_blocks import WithBlocks
 from gdbext.cpython.runtime import InterpreterState
 from gdbext.cpython.tasks import PENDING, AsyncioReader, has_imported
+from gdbext.cpython.values import ValueReader
 from gdbext.errors import GdbextError, UnknownLayout
 from gdbext.inferior.protocol import Memory
 from gdbext.model import EventLoop, ProblemKind, Task
@@ -82,7 +83,8 @@ class _Interpreter:
         self._running: set[int] = set()
         self._seen: dict[int, Seen] = {}
         withs = WithBlocks(memory, python.runtime.layouts, python.objects, python.frames)
-        self._awaits = Awaits(python.objects, python.frames, withs, reader, self._seen, self._cannot_read)
+        values = ValueReader(memory, python.runtime.layouts, python.objects)
+        self._awaits = Awaits(python.objects, values, python.frames, withs, reader, self._seen, self._cannot_read)
         self._find_loops()
         self._read_tasks()
 

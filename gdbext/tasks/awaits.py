@@ -1,7 +1,8 @@
 """What a task of asyncio waits for: another task, futures, an object of asyncio, and the program's name for it.
 
 A task records the future that it waits for. What that future is for is known from the future itself (a task, a
-``gather``) or from the function of asyncio that awaits it: ``Lock.acquire`` of a lock, ``wait_for`` of a task.
+``gather``) or from the function of asyncio that awaits it: ``Lock.acquire`` of a lock, ``wait_for`` of a task. A lock
+of anyio records the task that has it. Source: anyio 4.13 src/anyio/_backends/_asyncio.py.
 """
 
 from __future__ import annotations
@@ -13,8 +14,10 @@ from gdbext.cpython.code.with_blocks import WithBlocks
 from gdbext.cpython.frames import FrameReader, RawFrame
 from gdbext.cpython.objects import Objects
 from gdbext.cpython.tasks import MAX_TASKS, AsyncioReader, TaskState
+from gdbext.cpython.values import ValueReader
 from gdbext.errors import CorruptStructure, GdbextError
 from gdbext.model import Awaited
+from gdbext.model.frames import library_of
 from gdbext.model.reasons import Reason, because_of
 from gdbext.model.standard_library import is_in, module_of, role_of
 from gdbext.record import record
@@ -24,6 +27,9 @@ from gdbext.tasks.names import AwaitedNames
 _CLASSES = ("Lock", "Event", "Condition", "Semaphore", "BoundedSemaphore", "Barrier", "Queue", "PriorityQueue",
             "LifoQueue", "StreamReader", "StreamWriter", "Process", "Server", "TaskGroup")
 LOCK, CONDITION = "asyncio.Lock", "asyncio.Condition"
+#: Classes of anyio whose methods wait for a future of their own.
+_OF_ANYIO = frozenset(("Lock", "Semaphore"))
+_ANYIO, _ANYIO_LOCK = "anyio", "anyio.Lock"
 _GATHERING, _TIMEOUT = "_GatheringFuture", "Timeout"
 #: How many futures within futures are looked through.
 _MAX_NESTING = 20
@@ -58,9 +64,10 @@ class Awaits:
     :param cannot_read: notes that the callbacks of a future (``PyObject *``) cannot be read, and why.
     """
 
-    def __init__(self, objects: Objects, frames: FrameReader, withs: WithBlocks, reader: AsyncioReader,
-                 seen: Mapping[int, Seen], cannot_read: Callable[[int, Reason], None]) -> None:
+    def __init__(self, objects: Objects, values: ValueReader, frames: FrameReader, withs: WithBlocks,
+                 reader: AsyncioReader, seen: Mapping[int, Seen], cannot_read: Callable[[int, Reason], None]) -> None:
         self._objects = objects
+        self._values = values
         self._frames = frames
         self._withs = withs
         self._reader = reader
@@ -94,7 +101,14 @@ class Awaits:
         tasks, others = self._tasks_of(site.futures or ())
         timed = site.timed or bool(tasks) and self.has_timeout(seen)
         name = self._names.find(seen.frames, site.address, _is_own) if site.address is not None else None
-        return Awaited(tasks, others, site.kind, site.address, name, (), timed)
+        holders = self._owner(site.address) if site.kind == _ANYIO_LOCK and site.address is not None else ()
+        return Awaited(tasks, others, site.kind, site.address, name, holders,
+                       timed or bool(holders) and self.has_timeout(seen))
+
+    def _owner(self, lock: int) -> tuple[int, ...]:
+        """The task that a lock of anyio records, or none."""
+        owner = dict(self._values.attributes(lock)).get("_owner_task")
+        return (owner,) if owner and self._reader.is_task(owner) else ()
 
     def _direct(self, seen: Seen, waiter: int) -> Awaited:
         """What is awaited without a function of asyncio between."""
@@ -152,7 +166,13 @@ class Awaits:
             # Queue.join waits for an event of its own, a barrier for a condition; Condition.wait takes its lock again
             if found is None or (found.address is not None and made.address is not None and found.kind != LOCK):
                 found = made
-        return found
+        return found or self._site_of_anyio(seen.frames[-1] if seen.frames else None)
+
+    def _site_of_anyio(self, raw: RawFrame | None) -> _Site | None:
+        """A lock or semaphore of anyio whose method awaits the future."""
+        owner = self._variable(raw, "self") if raw is not None and library_of(raw.frame) == _ANYIO else None
+        kind = self._objects.type_name(owner).rpartition(".")[2] if owner is not None else None
+        return _Site(f"{_ANYIO}.{kind}", owner) if kind in _OF_ANYIO else None
 
     def _site_of(self, raw: RawFrame, waiter: int) -> _Site | None:
         if is_in(raw.frame, "asyncio.tasks"):
@@ -233,5 +253,5 @@ class Awaits:
 
 
 def _is_own(raw: RawFrame) -> bool:
-    """Whether a frame is the program's, not asyncio's."""
-    return not is_in(raw.frame, "asyncio")
+    """Whether a frame is the program's, not of asyncio or anyio."""
+    return not is_in(raw.frame, "asyncio") and library_of(raw.frame) != _ANYIO

@@ -582,6 +582,8 @@ def judge(program: Program, threads: Mapping[int, str], document: Json) -> tuple
     reported = [[(roles[edge["waiter"]], kinds[edge["lock"]],
                   None if edge["holder"] is None else roles[edge["holder"]]) for edge in deadlock["edges"]]
                 for deadlock in document["deadlocks"]]
+    if "known" in document:
+        return FALSE, f"taken for {document['known']}"
     verdict = document["verdict"]
     # cycles of tasks and greenlets are not deadlocks of threads, and a core is that of a program that was killed
     says_stuck = verdict["ends_by_itself"] is False and verdict["kind"] not in ("task-cycle", "greenlet-cycle", "crash")

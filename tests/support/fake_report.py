@@ -58,6 +58,7 @@ from gdbext.model import (
     Wait,
     Waiter,
 )
+from gdbext.model.known import KnownBug
 from gdbext.model.reasons import Reason, because
 from gdbext.model.verdict import Verdict
 from tests.support.reasons import text
@@ -280,7 +281,9 @@ def asyncio() -> Report:
     rank = Rank(Identity(0, 2, 0, "torchrun", "nightly", "trainer", 2), (
         Group("0", "default_pg", (0, 1), (pending,), ended), Group("1", None, None, evidence=INFERRED)), pending)
     return dataclasses.replace(report, threads=(first, *report.threads[1:]), locks=(*report.locks, held), tasks=tasks,
-                               rank=rank,
+                               rank=rank, known=(KnownBug(
+                                   "python/cpython#1", "a pool hangs", "https://example.org/1", "CPython", "3.13.0",
+                                   "3.13.15", 4, 5, "use threads"),),
                                task_cycles=((0x10, 0x20),),
                                event_loops=(EventLoop(0x7000, "_UnixSelectorEventLoop", 1, 2),), greenlets=greenlets,
                                greenlet_cycles=((0x37,),))

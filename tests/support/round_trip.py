@@ -6,16 +6,13 @@ import json
 
 from gdbext.model import Report
 from gdbext.schema.read import read_document
-from gdbext.schema.write import PARTS
+from gdbext.schema.write import ALL_PARTS
 from tests.support.documents import as_json
-
-#: All parts that a document may have.
-ALL = (*PARTS, "tasks", "greenlets", "crash")
 
 
 def read_again(report: Report) -> Report:
     """The report that its whole JSON text makes."""
-    return read_document(json.loads(as_json(report, ALL)))
+    return read_document(json.loads(as_json(report, ALL_PARTS)))
 
 
 def checked(report: Report) -> Report:

@@ -22,8 +22,8 @@ MODULES = {".".join(path.relative_to(HOME.parent).with_suffix("").parts).replace
 #: The rooms from the first that data comes to: each may import those before it, and modules at the top go with them.
 ORDER = ("record", "remembered", "errors", "worklist", "library", "libraries", "model", "redact", "inferior", "elf",
          "dwarf", "layout", "arch", "runtimes", "glibc", "cpython", "targets", "proofs", "threads", "locks",
-         "libraries.*", "waits", "holders", "stacks", "tasks", "verdict", "jobs", "crash", "snapshot", "glance",
-         "narrate", "schema", "processes", "render", "commands", "launcher", "direct", "debugger")
+         "libraries.*", "waits", "holders", "stacks", "tasks", "verdict", "known", "jobs", "crash", "snapshot",
+         "glance", "narrate", "schema", "processes", "render", "commands", "launcher", "direct", "debugger")
 #: What is not of the standard library, and who may import it; `typing_extensions` is there for type checkers only.
 FOREIGN = {"gdb": "gdbext.debugger", "shtab": "gdbext.launcher", "tqdm": "gdbext.launcher",
            "capstone": "gdbext.arch",
@@ -205,7 +205,8 @@ def test_the_launcher_runs_without_gdb() -> None:
             assert {name for name in ours if layer(name) not in rooms} <= {
                 "gdbext.commands", "gdbext.commands.answer", "gdbext.commands.report_options",
                 "gdbext.elf.core_contents", "gdbext.elf.core_file", "gdbext.elf.headers", "gdbext.elf.notes",
-                "gdbext.errors", "gdbext.glance", "gdbext.jobs.job", "gdbext.model", "gdbext.model.kinds",
+                "gdbext.errors", "gdbext.glance", "gdbext.jobs.job", "gdbext.known.fingerprint", "gdbext.model",
+                "gdbext.model.kinds",
                 "gdbext.model.reasons", "gdbext.model.verdict", "gdbext.narrate", "gdbext.narrate.classes",
                 "gdbext.narrate.cluster", "gdbext.narrate.deadlocks", "gdbext.narrate.frames", "gdbext.narrate.issue",
                 "gdbext.narrate.names",

@@ -27,8 +27,8 @@ from tests.support.documents import as_json
 from tests.support.fake_report import gil_deadlock
 from tests.support.interpreters import CHECKOUT
 
-VERBS = ("report", "show", "diff", "issue", "attach", "triage", "ranks", "dask", "run", "watch", "install", "doctor",
-         "completion")
+VERBS = ("report", "show", "diff", "issue", "attach", "triage", "ranks", "dask", "run", "watch", "known", "install",
+         "doctor", "completion")
 DOCUMENT = {"schema": "gdbext/1"}
 
 
@@ -214,7 +214,7 @@ LINES = {"report": ["report", "5"], "show": ["show", "x.json"], "issue": ["issue
          "triage": ["triage", "5"], "dask": ["dask", "tcp://x:1"],
          "ranks": ["ranks", "5"],
          "run": ["run", "--", "true"], "watch": ["watch", "5"],
-         "install": ["install"], "doctor": ["doctor"], "completion": ["completion", "bash"]}
+         "install": ["install"], "known": ["known"], "doctor": ["doctor"], "completion": ["completion", "bash"]}
 
 
 @pytest.mark.parametrize("error", [

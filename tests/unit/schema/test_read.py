@@ -24,12 +24,12 @@ from gdbext.render.shown import Shown
 from gdbext.render.style import PLAIN
 from gdbext.render.text import TextRenderer
 from gdbext.schema.read import read_document
-from gdbext.schema.write import document
+from gdbext.schema.write import ALL_PARTS, document
 from tests.support import combinations, fake_page, fake_report
 from tests.support.documents import as_json
 from tests.support.fake_report import INFO, asyncio, crashed, gil_deadlock, hostile, orphaned, world_that_does_not_stop
 from tests.support.reasons import text
-from tests.support.round_trip import ALL, read_again
+from tests.support.round_trip import read_again
 
 MUTATIONS = 10_000 if combinations.LONG else 3_000
 
@@ -84,7 +84,7 @@ def test_the_reports_have_something_in_each_field_of_the_model() -> None:
 
 
 def test_a_document_of_some_parts_comes_back() -> None:
-    for parts in (("problems",), ("runtimes", "threads", "problems"), ("deadlocks", "problems"), ALL):
+    for parts in (("problems",), ("runtimes", "threads", "problems"), ("deadlocks", "problems"), ALL_PARTS):
         made = document(asyncio(), parts)
         assert document(read_document(made), made.keys()) == made
 
@@ -125,8 +125,8 @@ def without_codes(value: Any) -> Any:
 
 @pytest.mark.parametrize("report", REPORTS)
 def test_a_document_without_codes_keeps_its_sentences(report: Report) -> None:
-    made = without_codes(document(report, ALL))
-    assert without_codes(document(read_document(made), ALL)) == made
+    made = without_codes(document(report, ALL_PARTS))
+    assert without_codes(document(read_document(made), ALL_PARTS)) == made
 
 
 @pytest.mark.parametrize("code", [
@@ -169,7 +169,7 @@ def error(value: object) -> str:
 
 
 def changed(path: tuple[str | int, ...], value: object, report: Report) -> Any:
-    made: Any = document(report, ALL)
+    made: Any = document(report, ALL_PARTS)
     part = made
     for step in path[:-1]:
         part = part[step]
@@ -223,7 +223,7 @@ def members(value: Any, path: str = "$") -> Iterator[tuple[Any, Any, str]]:
 
 def test_a_missing_member_is_reported_with_its_path() -> None:
     missing = []
-    for whole in (document(asyncio(), ALL), document(crashed(), ALL), document(world_that_does_not_stop())):
+    for whole in (document(asyncio(), ALL_PARTS), document(crashed(), ALL_PARTS), document(world_that_does_not_stop())):
         for part, key, path in members(whole):
             if isinstance(part, dict):
                 value = part.pop(key)
@@ -255,7 +255,7 @@ def render(report: Report) -> None:
 def test_damaged_documents_are_read_or_refused() -> None:
     """Whatever a document became, it makes a report that can be written, read again and rendered, or the one error."""
     chance = random.Random(1)
-    texts = [as_json(report, ALL) for report in (asyncio(), crashed(), world_that_does_not_stop())]
+    texts = [as_json(report, ALL_PARTS) for report in (asyncio(), crashed(), world_that_does_not_stop())]
     strange: list[Any] = [
         None, True, False, 0, -1, 3, 2 ** 70, 10 ** 400, 1.5, float("nan"), "", "0x", "0x10", "gil:0", "\ud800", [],
         [[]], {}, {"language": "python"},
@@ -290,7 +290,7 @@ def test_damaged_documents_are_read_or_refused() -> None:
 
 
 def damaged(report: Report, *path: str | int, value: object) -> dict[str, Any]:
-    made: dict[str, Any] = json.loads(as_json(report, ALL))
+    made: dict[str, Any] = json.loads(as_json(report, ALL_PARTS))
     part: Any = made
     for key in path[:-1]:
         part = part[key]

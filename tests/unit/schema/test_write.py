@@ -64,7 +64,7 @@ DOCUMENT = {
     "problems": [{"where": TEXT, "what": ("unreadable", "not recorded", "not applicable", "ambiguous"), "why": TEXT}],
 }
 #: Members that the first version of the schema did not have, by the path of their object.
-GROWN = {"": {"rank", "notes", "note_codes", "no_verdict", "no_verdict_code", "verdict"},
+GROWN = {"": {"rank", "known", "notes", "note_codes", "no_verdict", "no_verdict_code", "verdict"},
          ".target": {"command_line", "host", "time", "paused", "kept", "whole"}, ".problems[]": {"why_code"},
          ".runtimes[]": {"module", "finalizing"},
          ".runtimes[].interpreters[].gil": {"lock", "address", "drop_requested", "orphan", "orphan_code"},

@@ -18,10 +18,9 @@ from gdbext.model import Report
 from gdbext.render.brief import brief_json, brief_text
 from gdbext.render.style import PLAIN
 from gdbext.render.text import TextRenderer
+from gdbext.schema.write import ALL_PARTS
 from tests.support.documents import as_json
 from tests.support.fake_report import asyncio, crashed, gil_deadlock, healthy, stopped
-
-PARTS = ("runtimes", "threads", "locks", "deadlocks", "tasks", "greenlets", "crash", "problems")
 
 
 def renderer(report: Report) -> TextRenderer:
@@ -45,7 +44,7 @@ def shown(capsys: pytest.CaptureFixture[str], document: str, *words: str, status
 
 @pytest.mark.parametrize("report", [gil_deadlock(), asyncio(), crashed()], ids=["deadlock", "tasks", "crash"])
 def test_whole_report_has_all_sections(report: Report, capsys: pytest.CaptureFixture[str]) -> None:
-    document = as_json(report, PARTS)
+    document = as_json(report, ALL_PARTS)
     assert shown(capsys, document) == whole_text(renderer(report), False, "full")
     assert shown(capsys, document, "--stacks=top", "--each") == whole_text(renderer(report), True, "top")
     assert shown(capsys, document, "--brief") == brief_text(report, PLAIN)

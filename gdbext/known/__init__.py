@@ -1,0 +1,1 @@
+"""Known bugs: fingerprints as data (``bugs/``), and the reports that they match. Nothing here reads the target."""
