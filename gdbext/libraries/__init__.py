@@ -22,6 +22,7 @@ _FOLDERS: Final = (
     "sqlite",
     "torch",
     "mpi",
+    "zmq",
 )
 
 LIBRARIES: Final[tuple[Library, ...]] = tuple([

@@ -293,6 +293,7 @@ _WORDINGS: Mapping[ReasonCode, Wording] = {
     "locker-not-recorded": "the process that locked it is not recorded",
     "locker-unknown": "the process that locked it is not known",
     "of-descriptor": "of fd {fd}, {end}",
+    "accepts-more": "others may connect",
     "of-other-descriptors": lambda count: (
         f"of {count:,} other descriptor{'s' if count > 1 else ''}, no process with another end is known"),
     "other-end": lambda ends: f"the other end is {listed(ends)}",

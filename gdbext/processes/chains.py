@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from gdbext.model import Report
+from gdbext.model.reasons import owes_answer
 from gdbext.record import record
 from gdbext.verdict.judge import awaited_processes, takes_next, verdict_of
 from gdbext.worklist import walk
@@ -98,10 +99,12 @@ def find_chains(reports: Mapping[int, Report | None], circles: Sequence[Collecti
 def _has_moved(report: Report) -> bool:
     """Whether the threads that the verdict is about wait since a moment only."""
     verdict = verdict_of(report)
-    waits = [thread.since for thread in report.threads if thread.number in verdict.threads]
-    # one that polls runs again and again
-    return verdict.kind in ("blocked-behind", "children") and bool(waits) and all(
-        since is not None and since < _MOMENT for since in waits)
+    threads = [thread for thread in report.threads if thread.number in verdict.threads]
+    locks = [report.lock(thread.waits.lock) for thread in threads if thread.waits is not None]
+    # one that polls runs again and again, and so does a library that asks again for an answer
+    return verdict.kind in ("blocked-behind", "children") and bool(threads) and all(
+        thread.since is not None and thread.since < _MOMENT for thread in threads) and not any(
+            lock is not None and owes_answer(lock.why) for lock in locks)
 
 
 def _is_open(report: Report) -> bool:

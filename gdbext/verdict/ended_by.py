@@ -65,7 +65,7 @@ def _of_outside(lock: Lock) -> Sequence[Ender]:
         elif why.code == "other-end-not-open":
             # a read would return, and a write fails: the kernel is about to wake the thread
             found.append(Ender("time", seconds=0.0, evidence=DERIVED, why=why))
-        elif why.code == "of-other-descriptors":
+        elif why.code in ("accepts-more", "of-other-descriptors"):
             found.append(Ender("outside", why=why))
         elif why.code != "watches" and (only or why.code != "of-descriptor"):
             found += _processes(why)

@@ -13,6 +13,7 @@ from gdbext.record import record
 # "flags:\t0100002\nmnt_id:\t15\nino:\t1041\n", then lines that depend on the kind of file
 _FDINFO = re.compile(r"^flags:\t([0-7]+)\nmnt_id:\t(\d+)$(?:\nino:\t(\d+)$)?", re.MULTILINE)
 _WATCHED = re.compile(r"^tfd: +(\d+) .*?(?: ino:([0-9a-f]+)(?: .*)?)?$", re.MULTILINE)
+_STORED = re.compile(r"^tfd: +(\d+) .*?data: +([0-9a-f]+)", re.MULTILINE)
 _PROCESS = re.compile(r"^Pid:\t(\d+)$", re.MULTILINE)
 _TERMINAL = re.compile(r"^tty-index:\t(\d{1,9})$", re.MULTILINE)
 _LOCK = re.compile(r"^lock:\t(.*)$", re.MULTILINE)
@@ -42,8 +43,9 @@ class FileLock:
 class DescriptorInfo:
     """The contents of a descriptor's fdinfo: access, mount id and inode of the file, and more.
 
-    `watched` has the (descriptor, inode) pairs that an epoll descriptor watches, `process` is the process of a pidfd,
-    `locks` were taken through the descriptor. `terminal` is the number of the pseudoterminal of a master.
+    `watched` has the (descriptor, inode) pairs that an epoll descriptor watches, and `stored` each of these descriptors
+    with what the program has stored for it. `process` is the process of a pidfd, `locks` were taken through the
+    descriptor. `terminal` is the number of the pseudoterminal of a master.
     """
 
     reads: bool
@@ -56,6 +58,7 @@ class DescriptorInfo:
     nonblocking: bool = False
     closed_by_exec: bool = False
     terminal: int | None = None
+    stored: tuple[tuple[int, int], ...] = ()
 
 
 def decode_fdinfo(text: str) -> DescriptorInfo | None:
@@ -70,7 +73,8 @@ def decode_fdinfo(text: str) -> DescriptorInfo | None:
                           int(process[1]) if process else None,
                           tuple(filter(None, map(decode_file_lock, _LOCK.findall(text)))),
                           bool(flags & os.O_NONBLOCK), bool(flags & os.O_CLOEXEC),
-                          int(terminal[1]) if terminal else None)
+                          int(terminal[1]) if terminal else None,
+                          tuple([(int(fd), int(data, 16)) for fd, data in _STORED.findall(text)]))
 
 
 def decode_file_lock(line: str) -> FileLock | None:
