@@ -492,5 +492,6 @@ class Snapshot:
                                            wait.seconds if wait is not None else None),
                       since=self._since.get(number) if status == "blocked" else None,
                       polling=None if wait is None else self._findings.guard(
-                          "loops", lambda: find_polling(seen, wait, self._context), None, doubt=False),
+                          "loops", lambda: find_polling(seen, wait, self._context, number in self._found.holds), None,
+                          doubt=False),
                       at_work=place.at_work, in_loop=place.in_loop, takes_next=place.takes_next)

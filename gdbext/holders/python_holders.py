@@ -33,8 +33,10 @@ def python_owner(found: SeenLock, waiters: Collection[int], context: HolderConte
         return None
     kind = kind_of(lock.kind)
     if kind.no_owner is not None:
-        no_owner = because(kind.no_owner)
-        return replace(found, why=no_owner if lock.why is None else joined((lock.why, no_owner)))
+        reasons = [lock.why, because(kind.no_owner)]
+        if lock.shared and len(context.waits.threads) == 1 and _is_alone(lock, context):
+            reasons.append(because("in-no-other-process"))
+        return replace(found, why=joined([why for why in reasons if why is not None]))
     if not lock.locked:
         return replace(found, why=because("lock-about-to-be-taken"))
     all_passed_on = context.waits.parked.passed_on
@@ -50,7 +52,10 @@ def python_owner(found: SeenLock, waiters: Collection[int], context: HolderConte
         if kind.behaviour != "thread-end" and taken is None:
             suspended = context.suspended.certain(number, found)
             taken = suspended.taken if suspended is not None else None
-        if kind.behaviour != "thread-end" and taken is None and not context.frames.refers(number, found):
+        # no earlier thread had the ident of the thread that began the process
+        is_first = number == context.waits.threads.first and context.gone.was_forked() is False
+        if kind.behaviour != "thread-end" and taken is None and not is_first and not context.frames.refers(
+                number, found):
             if not context.frames.is_searchable(number) or context.finder.is_in_code_of(number, lock):
                 why = because("owner-ident-compiled", thread=number)
                 return replace(found, held=held_by((number,), INFERRED, why))
@@ -61,11 +66,16 @@ def python_owner(found: SeenLock, waiters: Collection[int], context: HolderConte
 
 def _in_another_process(found: SeenLock, lock: PyLock, context: HolderContext) -> SeenLock:
     """A lock of `multiprocessing` that this process has not acquired: another one has, or had until it ended."""
-    proc = context.waits.target.proc
-    sharers = proc.sharers(lock.words[0]) if proc is not None and lock.words else None
-    if sharers is not None and sharers.complete and not sharers.others:
+    if _is_alone(lock, context):
         return replace(found, held=Orphaned(NOT_LIVING, DERIVED), why=because("holding-process-ended"))
     return replace(found, why=because("held-by-another-process"))
+
+
+def _is_alone(lock: PyLock, context: HolderContext) -> bool:
+    """Whether no other process has the memory of a lock of `multiprocessing`."""
+    proc = context.waits.target.proc
+    sharers = proc.sharers(lock.words[0]) if proc is not None and lock.words else None
+    return sharers is not None and sharers.complete and not sharers.others
 
 
 def inside_with(found: SeenLock, waiters: Collection[int], context: HolderContext) -> SeenLock | None:

@@ -69,6 +69,8 @@ WORLD_TO_STOP = "for the world to stop"
 #: The state of a descriptor that a thread reads from, or writes to.
 TO_READ = "waiting to read"
 TO_WRITE = "waiting to write"
+#: The state of a descriptor whose data the disk has to store.
+TO_STORE = "waiting for the disk"
 #: The state of a lock whose waiters need the result of a call.
 RESULT_PENDING = "result is pending"
 #: States of locks whose waiters need work to be done: a result, or room in a queue.

@@ -17,6 +17,8 @@ ReasonCode = str
 
 #: A peer that has been sent data, and has sent none since.
 UNANSWERED = "unanswered"
+#: A descriptor of a named pipe, which any process may open.
+NAMED_PIPE = "named-pipe"
 #: A descriptor from which a server takes requests.
 REQUESTS = "takes-requests"
 
@@ -56,6 +58,11 @@ def ends_here(why: Reason) -> bool:
     if why.code in ("watches", "in-accept-queue"):
         return any(name == "only_here" and only_here for name, only_here in why.arguments)
     return why.code in ("other-end-here", "served-here")
+
+
+def is_alone(why: Reason | None) -> bool:
+    """Whether a reason says that a lock, which processes may share, is in no other process."""
+    return any(part.code == "in-no-other-process" for part in parts(why))
 
 
 def owes_answer(why: Reason | None) -> bool:

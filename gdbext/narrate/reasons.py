@@ -194,6 +194,7 @@ _WORDINGS: Mapping[ReasonCode, Wording] = {
     "tid-vanished": "its owner had TID {tid}, which no thread has any longer",
 
     "holding-process-ended": "no thread of this process has it, and no other process has it mapped any more",
+    "in-no-other-process": "no other process has it",
     "held-by-another-process": "no thread of this process holds it; another process may",
     "lock-about-to-be-taken": "it is free and about to be acquired",
     "lock-unreadable": "it cannot be read: {error}",
@@ -297,6 +298,7 @@ _WORDINGS: Mapping[ReasonCode, Wording] = {
     "of-other-descriptors": lambda count: (
         f"of {count:,} other descriptor{'s' if count > 1 else ''}, no process with another end is known"),
     "other-end": lambda ends: f"the other end is {listed(ends)}",
+    "named-pipe": "a named pipe, which any process may open to write",
     "takes-requests": "the requests for a file system that this process serves",
     "served-here": "this process itself serves the file system mounted on {folder}, through fd {fd}",
     "other-end-here": lambda fds: f"only this process has the other end: {listed([f'fd {fd}' for fd in fds])}",

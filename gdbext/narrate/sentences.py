@@ -11,10 +11,13 @@ from gdbext.model import (
     Deadlock,
     Lock,
     Polling,
+    PyFrame,
     Report,
     Stopped,
     Thread,
 )
+from gdbext.model.connection_pools import pool_of
+from gdbext.model.frames import library_of
 from gdbext.model.kinds import CONDVAR, kind_of
 from gdbext.model.reasons import Reason, find_reasons, parts
 from gdbext.model.verdict import Verdict, VerdictKind
@@ -249,6 +252,9 @@ def _tasks_wait(facts: Facts, addresses: Sequence[int]) -> Words:
 def _behind_sentence(facts: Facts) -> Words:
     if facts.verdict.greenlets:
         return _greenlet_behind_sentence(facts)
+    pool = _pool_awaited(facts)
+    if pool is not None:
+        return pool
     if facts.verdict.tasks:
         return (*_tasks_wait(facts, facts.verdict.tasks), ", and nothing else is scheduled in the event loop of ",
                 *thread_name(facts, facts.verdict.threads[0]))
@@ -266,6 +272,26 @@ def _behind_sentence(facts: Facts) -> Words:
             ", which ", *((having, *listed(held[:_MANY_HELD]), " and ") if held else ()),
             *(_polls(thread.polling) if thread.polling is not None else doing(facts, thread)),
             *_in_work(facts, thread), alike)
+
+
+def _pool_awaited(facts: Facts) -> Words | None:
+    """The thread or task that waits for a free connection of a pool; None if the verdict is about another wait."""
+    verdict = facts.verdict
+    task = facts.tasks.get(verdict.tasks[0]) if verdict.tasks else None
+    thread = facts.threads.get(verdict.threads[0])
+    stack = task.stack if task is not None else thread.stack if thread is not None and not verdict.tasks else ()
+    pool = pool_of(stack)
+    if pool is None or task is None and (thread is None or verdict.behind or not thread.waits):
+        return None
+    name: Words = ("task ", *task_name(task)) if task is not None else thread_name(facts, verdict.threads[0])
+    place = next((frame for frame in stack if isinstance(frame, PyFrame) and library_of(frame) is None), None)
+    where: Words = () if place is None else (
+        " in ", Foreign(place.function, 120), " ", Foreign(f"{place.file.rpartition('/')[2]}:{place.line}", 120))
+    more = len(verdict.tasks or verdict.threads) - 1
+    alike = f"; {plural(more, 'task' if task is not None else 'thread')} more wait{'s' if more == 1 else ''}" \
+        if more else ""
+    return (*name, " waits for a free connection of the pool of ", Foreign(pool, 60), *where,
+            ", and all of them are in use", alike)
 
 
 def _job_sentence(facts: Facts) -> Words:

@@ -24,8 +24,8 @@ EXPLANATIONS: tuple[Callable[[Scene], Verdict | None], ...] = (
     # one that waits holds up others
     tasks.event_loop, outside.blocked_behind, tasks.greenlets_behind, doubts.not_judged, locks.held_up,
     # no thread runs
-    outside.job, outside.in_kernel, outside.first_thread, results.pool, results.result, tasks.tasks_left,
-    results.left_waiting,
+    outside.job, outside.in_kernel, outside.first_thread, results.pool, results.connection, results.result,
+    tasks.tasks_left, results.left_waiting,
     doubts.unknown_holder, doubts.unknown_greenlet,
     process.polling, process.computing, doubts.unreadable)
 
@@ -96,5 +96,6 @@ def is_cause(report: Report) -> bool:
     if thread is not None and thread.at_work is not None and not thread.at_work.is_module:
         return True
     lock = report.lock(thread.waits.lock) if thread is not None and thread.waits is not None else None
-    # nobody who is at rest leaves a pipe full
-    return lock is not None and (not lock.is_outside or lock.state == TO_WRITE)
+    # nobody who is at rest leaves a pipe full for long
+    return lock is not None and (not lock.is_outside or lock.state == TO_WRITE and (
+        thread is None or thread.since is None or Scene(report).has_waited(thread)))

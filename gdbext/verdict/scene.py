@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import functools
 
-from gdbext.model import LONG, RESULT_PENDING, TO_READ, Lock, Operation, PyFrame, Report, Thread
+from gdbext.model import LONG, RESULT_PENDING, TO_READ, TO_STORE, Lock, Operation, PyFrame, Report, Thread
 from gdbext.model.frames import library_of
 from gdbext.model.kinds import GIL, kind_of
-from gdbext.model.reasons import REQUESTS, find_reasons, owes_answer, parts
+from gdbext.model.reasons import NAMED_PIPE, REQUESTS, find_reasons, owes_answer, parts
 from gdbext.model.standard_library import role_of
 from gdbext.verdict.ended_by import FOR_A_TIME, FOR_CHILDREN
 
@@ -24,6 +24,8 @@ _DATABASE = "waits-for-database"
 _ON_GPU = frozenset(("waits-for-gpu", "waits-in-cuda"))
 #: System calls with which event loops and servers wait for work.
 _SERVING = frozenset(("epoll_wait", "epoll_pwait", "epoll_pwait2", "accept", "accept4", "io_uring_enter"))
+#: A thread that ran in this time before the snapshot may run again soon, in seconds.
+JUST_NOW = 0.1
 #: How long a thread waits at least until what others do counts as not enough, in seconds.
 _A_WHILE = 1.0
 
@@ -97,10 +99,11 @@ class Scene:
         """Whether a thread waits for work: as a server does, for its standard input, or for a signal."""
         lock = self.locks.get(thread.waits.lock) if thread.waits is not None else None
         reads_input = lock is not None and kind_of(lock.kind).behaviour == "outside" and lock.address == 0
-        # a wait for the answer of one peer is not a service if a library was called for it
-        asks = lock is not None and thread.at_work is not None and owes_answer(lock.why)
+        # a wait for the answer of one peer is not a service if a library was called for it, nor is one for a child
+        asks = lock is not None and (thread.at_work is not None and owes_answer(lock.why) or any(
+            generation > 0 for generation in _generations(lock)))
         takes_requests = lock is not None and lock.state == TO_READ and any(
-            why.code == REQUESTS for why in parts(lock.why))
+            why.code == REQUESTS or why.code == NAMED_PIPE and thread.in_loop is not None for why in parts(lock.why))
         return reads_input or takes_requests or thread.syscall in _SERVING and not asks or takes_work(thread) or (
             thread.blocked_on is not None and thread.blocked_on.code == "waits-for-signal")
 
@@ -115,7 +118,7 @@ class Scene:
         """Whether only something outside of the process ends the wait of a thread, and no timeout does."""
         if thread.waits is not None:
             lock = self.locks.get(thread.waits.lock)
-            if lock is None or not lock.is_outside or is_timed(thread):
+            if lock is None or not lock.is_outside or is_timed(thread) or self.is_on_disk(thread):
                 return False
             return not _ends_here(lock) or not any(
                 continues(other) for other in self.threads.values() if other is not thread)
@@ -143,6 +146,12 @@ class Scene:
         return lock is not None and lock.is_outside and any(
             generation > 0 for generation in _generations(lock))
 
+    def waits_inside(self, number: int) -> bool:
+        """Whether a thread waits, without a timeout, for what only threads of this process do."""
+        thread = self.threads[number]
+        lock = self.lock(thread)
+        return lock is not None and not is_timed(thread) and not lock.shared and kind_of(lock.kind).own_threads_only
+
     def awaits_ranks(self, thread: Thread) -> bool:
         """Whether a thread waits for an operation in which other ranks of a job take part."""
         lock = self.locks.get(thread.waits.lock) if thread.waits is not None else None
@@ -168,9 +177,24 @@ class Scene:
         """Whether a thread waits for a file system or a database, which answer at once as a rule."""
         code = thread.blocked_on.code if thread.blocked_on is not None else None
         lock = self.lock(thread)
-        if lock is not None and lock.kind != GIL and kind_of(lock.kind).waiters == "wake":
+        is_database = code == _DATABASE or lock is not None and lock.kind != GIL and (
+            kind_of(lock.kind).waiters == "wake")
+        if is_database and any(map(self._uses_files, self.threads.values())):
+            return False  # a transaction of this process goes on
+        if lock is not None and is_database:
             return not lock.holders
-        return code == _DATABASE or code in _FILE_SYSTEM and self.has_waited(thread)
+        return is_database or code in _FILE_SYSTEM and self.has_waited(thread)
+
+    def is_on_disk(self, thread: Thread) -> bool:
+        """Whether a thread has just begun to wait until the disk has stored its data."""
+        lock = self.locks.get(thread.waits.lock) if thread.waits is not None else None
+        return lock is not None and lock.state == TO_STORE and not self.has_waited(thread)
+
+    def _uses_files(self, thread: Thread) -> bool:
+        """Whether a thread that has just run is in a system call on a file."""
+        code = thread.blocked_on.code if thread.blocked_on is not None else None
+        return thread.since is not None and thread.since < JUST_NOW and self.lock(thread) is None and (
+            code != _DATABASE and code not in FOR_A_TIME)
 
     def is_requesting(self, thread: Thread) -> bool:
         """Whether a thread only waits for its turn to run Python."""

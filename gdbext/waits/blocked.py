@@ -33,7 +33,7 @@ from gdbext.inferior.proc.sockets import address_text
 from gdbext.inferior.protocol import Target
 from gdbext.inferior.signals import signal_name
 from gdbext.locks.seen import SeenLock, SeenWait
-from gdbext.model import DERIVED, RECORDED, TO_READ, TO_WRITE
+from gdbext.model import DERIVED, RECORDED, TO_READ, TO_STORE, TO_WRITE
 from gdbext.model.kinds import DESCRIPTOR
 from gdbext.model.reasons import Reason, ReasonCode, because, joined
 from gdbext.threads.code import Code
@@ -46,7 +46,6 @@ from gdbext.waits.file_systems import CALLS, file_system_wait
 from gdbext.waits.time_left import MILLISECONDS, TIMER_ABSTIME, TIMESPECS
 
 READ, WRITE, EVENTS = TO_READ, TO_WRITE, "waiting for events"
-DISK = "waiting for the disk"
 
 _MAX_PATH = 256
 #: Limits of clocks, descriptors and events of ``poll``, to recognise a call by its arguments.
@@ -68,7 +67,7 @@ _STATES = {
                      "sendfile", "mq_timedsend"), WRITE),
     **dict.fromkeys(("accept", "accept4"), "waiting for a connection"),
     **dict.fromkeys(("epoll_wait", "epoll_pwait", "epoll_pwait2"), EVENTS),
-    **dict.fromkeys(("fsync", "fdatasync"), DISK),
+    **dict.fromkeys(("fsync", "fdatasync"), TO_STORE),
     **dict.fromkeys(("splice", "tee", "copy_file_range"), "waiting to copy"),
     "connect": "connecting",
     "io_uring_enter": "waiting for completions",
@@ -150,13 +149,15 @@ class Blocked:
         elif name in _COPIES_TO:
             other = _fd(arguments[_COPIES_TO[name]])
             more = because("copies-to", name=self._descriptors.name(other)) if other is not None else None
-        return self._wait_on(fd, state, self._timed(name, arguments), more, other_end=state != DISK)
+        return self._wait_on(fd, state, self._timed(name, arguments), more, other_end=state != TO_STORE)
 
     def _wait_on(self, fd: int, state: str, timed: bool = False, more: Reason | None = None, *,
             other_end: bool = True) -> SeenWait:
         name = self._descriptors.name(fd)
         known = self._descriptors.end(fd) if other_end else self._descriptors.unknown(fd)
         unanswered = self._descriptors.unanswered(fd) if state == READ else None
+        if known is None and state == READ and self._descriptors.is_named_pipe(fd):
+            known = because("named-pipe")
         why = joined([each for each in (known, more, unanswered) if each is not None])
         return SeenWait(because("descriptor", name=name), _lock(fd, name, state, why), timed)
 

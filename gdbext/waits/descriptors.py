@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from gdbext.inferior.proc.descriptors import FUSE, Descriptor, is_path
 from gdbext.inferior.proc.process import Proc
 from gdbext.inferior.protocol import Target
-from gdbext.model.reasons import UNANSWERED, Reason, because, ends_here, joined
+from gdbext.model.reasons import UNANSWERED, Reason, because, ends_here, find_reasons, joined
 from gdbext.remembered import remembered
 
 #: Most time to search for other ends, in seconds: the process is paused meanwhile.
@@ -72,6 +72,10 @@ class Descriptors:
         if end is not None and ends_here(end):
             return None
         return because("unanswered", seconds=int(seconds)) if seconds is not None and seconds >= 1 else None
+
+    def is_named_pipe(self, fd: int) -> bool:
+        """Whether a descriptor is known to be one of a named pipe."""
+        return self.proc is not None and self.proc.descriptors.is_named_pipe(fd)
 
     def process(self, pid: int) -> Reason:
         """A process by its id on this machine; see `Proc.describe`."""
@@ -155,12 +159,18 @@ class Descriptors:
                 others.append((fd, end))
         listed = len(watched) <= MANY + 1
         watches = because("watches", watched=tuple(found), count=len(watched), only_here=int(listed and not others))
-        if len(others) != 1 or not listed:
+        if not others or not listed or len(others) > 1 and len({_only_process(end) for _, end in others}) != 1:
             return watches
-        # besides what wakes an event loop, the wait is one for this descriptor
-        (fd, end), = others
+        # besides what wakes an event loop, the wait is one for this descriptor, or for one process
+        fd, end = others[0]
         parts = (end, self.unanswered(fd))
         return joined([watches, *(part for part in parts if part is not None and part.code in _ONE_END)])
+
+
+def _only_process(end: Reason | None) -> int | object:
+    """The process that alone has the other end of a descriptor; another object for each descriptor without one."""
+    pids = {value for process in find_reasons(end, "process") for name, value in process.arguments if name == "pid"}
+    return pids.pop() if end is not None and end.code == "other-end" and len(pids) == 1 else object()
 
 
 def _what(proc: Proc, link: str) -> str:

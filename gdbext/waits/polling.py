@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Sequence
 from dataclasses import replace
 
 from gdbext.cpython.code.bytecode import Bytecode
-from gdbext.cpython.code.lock_calls import iter_places
+from gdbext.cpython.code.lock_calls import Place, iter_attributes, iter_places
 from gdbext.cpython.code.loops import Condition, find_condition
 from gdbext.cpython.frames import RawFrame
 from gdbext.cpython.values import Limits
@@ -23,20 +25,30 @@ from gdbext.waits.context import Context
 _SHORT = 60.0
 #: In how many of the innermost functions the loop may be.
 _MOST_FRAMES = 4
-#: System calls that sleep, besides those that wait for a descriptor.
+#: Methods that take the next of several: a condition that calls one reads data, and does not wait for a state.
+_TAKES = frozenset((
+    "fetchmany", "fetchone", "get", "get_nowait", "next", "pop", "popleft", "read", "read1", "readinto", "readline",
+    "readlines", "recv", "recv_bytes", "recv_into"))
+#: Packages that poll for a lock file, with the variable of its path, and those with the time of the first attempt.
+_LOCK_FILES = {"filelock": ("lock_filename", (Place(False, "wait", ("start_time",)), Place(False, "start_time")))}
+#: Who uses such a lock for a short time has it no longer, in seconds.
+_IN_USE = 1.0
 #: Most variables of a condition that are shown, and how much of each.
 _MOST_VALUES = 4
 _LIMITS = Limits(depth=1, items=4, characters=60, reads=64)
 #: Types whose values are parts of the program, not of its state.
 _CODE = frozenset(("module", "function", "builtin_function_or_method", "method", "type"))
+#: System calls that sleep, besides those that wait for a descriptor.
 _SLEEPS = frozenset(("nanosleep", "clock_nanosleep", "select", "pselect6", "poll", "ppoll"))
 
 
-def find_polling(seen: SeenThread, wait: SeenWait, context: Context) -> Polling | None:
+def find_polling(seen: SeenThread, wait: SeenWait, context: Context, of_library: bool = False) -> Polling | None:
     """The loop in which a thread sleeps; None if it does not sleep for a short time, or if the loop has no condition.
 
     A loop that only an exception leaves, as ``while True``, is the work of a thread. The loop of a library may be that
     of a service, unless a library has called the function of the program that waits there.
+
+    :param of_library: whether the loop of a library counts anyway.
     """
     name = seen.call.name or wait.syscall if seen.call is not None else None
     # a core does not have the time, so a sleep until a set time may have been a short one
@@ -44,28 +56,63 @@ def find_polling(seen: SeenThread, wait: SeenWait, context: Context) -> Polling 
     if wait.lock is not None or not wait.timed or name not in _SLEEPS or seconds is None or seconds > _SHORT:
         return None
     work = work_of(seen, context).at_work
-    is_called = work is not None and not work.is_module
+    of_library = of_library or work is not None and not work.is_module
     for reader, stack in context.python_locks.stacks(seen.number):
         for raw in stack[:_MOST_FRAMES]:
-            if library_of(raw.frame) is not None and not is_called:
+            package = library_of(raw.frame)
+            path, times = _LOCK_FILES.get(package or "", (None, ()))
+            if package is None:
+                of_library = False  # the library around the program's function runs a service
+            elif not of_library and path is None:
                 continue
             code = reader.functions.bytecode(raw.code)
             condition = find_condition(code, raw.offset) if code is not None else None
             if code is not None and condition is not None:
+                if _takes_next(reader, raw, code, condition) or times and _has_begun(reader, raw, times, context):
+                    return None
                 line = reader.frames.line(raw.code, condition.start)
                 frame = replace(raw.frame, line=line or raw.frame.line, columns=None)
-                values = tuple(_values(reader, raw, code, condition)) if context.python_locks.shows_values else ()
+                values = tuple(_values(reader, raw, code, condition, path)) if (
+                    context.python_locks.shows_values) else ()
                 # the deadline of this call is recorded, not how long it was to last
                 return Polling(frame, None if name == "clock_nanosleep" else wait.seconds, values)
     return None
 
 
-def _values(reader: Reader, raw: RawFrame, code: Bytecode, condition: Condition) -> list[Local]:
-    """The variables in a condition with their values; those that cannot be read are left out."""
+def _takes_next(reader: Reader, raw: RawFrame, code: Bytecode, condition: Condition) -> bool:
+    """Whether the condition of a loop takes the next of several data, as ``while stream.read(100)``."""
+    try:
+        names, version = reader.functions.names(raw.code), reader.layouts.version_tuple
+        return not _TAKES.isdisjoint(iter_attributes(code, names, version, condition.tests))
+    except (GdbextError, IndexError):
+        return False
+
+
+def _has_begun(reader: Reader, raw: RawFrame, times: Sequence[Place], context: Context) -> bool:
+    """Whether a loop has just begun, by a variable with the time of its begin on the clock of ``perf_counter``."""
+    now = context.target.proc.now(time.CLOCK_MONOTONIC) if context.target.proc is not None else None
+    if now is None:
+        return False
+    for place in times:
+        value = reader.places.value(raw, place)
+        try:
+            if value and reader.values.type_name(value) == "float":
+                return now - float(reader.values.text(value, _LIMITS)) < _IN_USE
+        except (GdbextError, ValueError):
+            continue
+    return False
+
+
+def _values(reader: Reader, raw: RawFrame, code: Bytecode, condition: Condition, path: str | None) -> list[Local]:
+    """The variables in a condition with their values; those that cannot be read are left out.
+
+    :param path: the variable that says more than those of the condition, if there is one.
+    """
     found: list[Local] = []
     try:
         names, version = reader.functions.names(raw.code), reader.layouts.version_tuple
-        for place in dict.fromkeys(iter_places(code, names, version, condition.tests, raw.frame.is_module)):
+        places = iter_places(code, names, version, condition.tests, raw.frame.is_module)
+        for place in dict.fromkeys(places) if path is None else (Place(False, path),):
             value = reader.places.value(raw, place)
             kind = reader.values.type_name(value) if value else ""
             if value and kind not in _CODE and len(found) < _MOST_VALUES:

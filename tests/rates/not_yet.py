@@ -13,12 +13,6 @@ def outcome(test: str) -> str | None:
 
 
 NOT_YET: dict[str, str] = {
-    "aiohttp_response_not_read-live":
-        "false comfort: NOTHING WRONG FOUND: the only thread waits for events of fd 3, eventpoll, with a "
-        "timeout; it watches fd 4, ..., status 0",
-    "back_pressure-live":
-        "sometimes weak false alarm: QUEUE BLOCKED: thread 2 \"producer\" waits for queue.Queue items of "
-        "back_pressure, queue is full (maxsize 10, 10 queued; ..., status 5",
     "celery_worker_idle-live":
         "sometimes weak false alarm: POLLING: thread 1 \"MainThread\" sleeps again and again, until the "
         "condition of a loop holds, in synloop loops.py:209., status 5",
@@ -28,11 +22,6 @@ NOT_YET: dict[str, str] = {
     "event_nobody_sets-live":
         "false comfort: NOTHING WRONG FOUND: no deadlock found; all 2 threads wait for work, for input, or for "
         "time to pass., status 0",
-    "executor_with_nested_calls-live":
-        "sometimes weak false alarm: BLOCKED: 2 threads wait behind thread 6 \"ThreadPoolExecutor-0_4\", which "
-        "has to make result and sleeps again and again, ..., status 5",
-    "fifo_daemon-live":
-        "weak false alarm: BLOCKED: thread 1 \"python3.11\" waits to read from fd 3, commands.fifo., status 5",
     "grpc_handler_waits_for_own_server-live": "sometimes false comfort: NOTHING WRONG FOUND, status 0",
     "gunicorn_worker_waits_for_backend-live":
         "sometimes false comfort: NOTHING WRONG FOUND: no deadlock found; all 2 threads wait for work, for input, "
@@ -40,24 +29,15 @@ NOT_YET: dict[str, str] = {
     "http_server_with_clients-live":
         "sometimes unknown: UNKNOWN: whether there is a deadlock cannot be determined (3 of 4 threads cannot "
         "be read)., status 3",
-    "loop_serves_threads-live":
-        "sometimes weak false alarm: BLOCKED: thread 2 \"worker-0\" waits for result , result is pending (a "
-        "condition has no owner: any thread may notify it); ..., status 5",
     "native_pool_waits_for_itself-core":
         "unknown: UNKNOWN: thread 1 waits for futex word in native_pool_waits_for_itself, waited for (a "
         "std::future that a ..., status 3",
     "pool_at_work-live":
         "sometimes weak false alarm: WAITS FOR CHILD PROCESSES: thread 1 \"MainThread\" waits for result , result is "
         "pending (a condition has no owner: any thread may notify it)., status 5",
-    "slow_reader-live":
-        "sometimes weak false alarm: POLLING: thread 1 \"MainThread\" sleeps again and again, until the "
-        "condition of a loop holds, in <module> slow_reader.py:13., status 5",
     "sqlite_busy-core":
         "vague: BLOCKED: thread 2 \"importer\" waits for threading.Event , not set (an event has no owner: any "
         "thread may set ..., status 5",
-    "sqlite_with_traffic-live":
-        "sometimes weak false alarm: BLOCKED: 1 thread waits behind thread 3 \"writer-1\", which waits for the "
-        "disk to write fd 7; what it refers to cannot be read., status 5",
     "trio_blocked_by_thread-live":
         "sometimes vague: BLOCKED: 1 thread waits behind thread 2 \"reader\", which waits for queue.Queue "
         "message_to_trio.queue, queue is ..., status 5",

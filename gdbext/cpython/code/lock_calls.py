@@ -120,6 +120,16 @@ def iter_places(code: Bytecode, names: Names, version: tuple[int, ...], wanted: 
         yield place
 
 
+def iter_attributes(code: Bytecode, names: Names, version: tuple[int, ...], wanted: Sequence[int]) -> Iterator[str]:
+    """The names of the attributes and methods that some instructions read.
+
+    :param wanted: the indices of the instructions.
+    :raises IndexError: the code is damaged.
+    """
+    finder = _Finder(code, names, version)
+    return (finder.attribute(code.instructions[i]) for i in wanted if code.instructions[i].name in _ATTRIBUTES)
+
+
 class _Finder:
     def __init__(self, code: Bytecode, names: Names, version: tuple[int, ...]) -> None:
         self._code = code

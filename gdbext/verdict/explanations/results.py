@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from gdbext.model import RESULT_PENDING, RESULT_STATES, PyFrame, Thread
+from gdbext.model import RESULT_PENDING, RESULT_STATES, Lock, PyFrame, Thread
+from gdbext.model.connection_pools import pool_of
+from gdbext.model.frames import library_of
 from gdbext.model.kinds import kind_of
-from gdbext.model.reasons import find_reasons
+from gdbext.model.reasons import find_reasons, is_alone
 from gdbext.model.standard_library import role_of
 from gdbext.model.verdict import Verdict, VerdictKind
-from gdbext.verdict.scene import Scene, continues, is_timed, time_left
+from gdbext.verdict.explanations.tasks import waits_for_connection
+from gdbext.verdict.scene import JUST_NOW, Scene, continues, is_timed, time_left
 
 #: A thread that sleeps for longer is not on the way to end the waits of others, in seconds.
 _SOON = 60.0
@@ -32,15 +35,34 @@ def _is_queued(scene: Scene, worker: Thread) -> bool:
     return lock is not None and next(find_reasons(lock.why, "call-is-queued"), None) is not None
 
 
+def connection(scene: Scene) -> Verdict | None:
+    """Threads or tasks wait for a free connection of a pool, and no thread runs."""
+    if scene.running:
+        return None
+    threads = [thread.number for thread in scene.report.threads
+               if (lock := scene.lock(thread)) is not None and not lock.holders and not is_timed(thread)
+               and scene.has_waited(thread) and pool_of(thread.stack) is not None]
+    if threads:
+        return Verdict("blocked-behind", tuple(threads), tuple(scene.behind(threads[0])))
+    for task in scene.report.tasks:
+        thread = scene.threads.get(task.thread) if task.thread is not None else None
+        if thread is not None and scene.has_waited(thread) and waits_for_connection(task):
+            return Verdict("blocked-behind", (thread.number,), tasks=(task.address, *(
+                other.address for other in scene.report.tasks if other.loop == task.loop and other is not task
+                and waits_for_connection(other))))
+    return None
+
+
 def result(scene: Scene) -> Verdict | None:
     """Threads wait for room in a queue, for the end of its tasks, or for a result, and no thread runs."""
     if scene.running:
         return None
-    goes_on = any(map(continues, scene.report.threads))
+    goes_on = any(continues(thread) or thread.since is not None and thread.since < JUST_NOW
+                  for thread in scene.report.threads)
     waiting = [(thread, lock) for thread in scene.report.threads
                if thread.waits is not None and not thread.waits.timed
                and (lock := scene.lock(thread)) is not None and lock.state in RESULT_STATES
-               # where threads go on after a time, work that is done meanwhile ends such waits again and again
+               # where threads go on after a time or have just run, their work ends such waits again and again
                and (thread.since is None or scene.has_waited(thread) or not goes_on)]
     if not waiting:
         return None
@@ -81,9 +103,12 @@ def left_waiting(scene: Scene) -> Verdict | None:
 def _is_left(scene: Scene, thread: Thread) -> bool:
     """Whether a thread waits in the middle of work, or alone, for any thread of the process to do something."""
     lock = scene.lock(thread)
-    if lock is None or lock.holders or not kind_of(lock.kind).own_threads_only or lock.shared or lock.orphan:
+    if lock is None or lock.holders or not kind_of(lock.kind).own_threads_only or lock.orphan or (
+            lock.shared and not is_alone(lock.why)):
         return False
     kind = kind_of(lock.kind)
+    if _is_in_loop_of_closed(scene, thread, lock):
+        return True
     if len(scene.threads) == 1 and (kind.released_by == "own-threads" or thread.at_work is not None):
         # a core does not say how long a timeout was to last
         return scene.has_waited(thread) and (scene.report.target.kind == "core" or not is_timed(thread))
@@ -92,6 +117,17 @@ def _is_left(scene: Scene, thread: Thread) -> bool:
         return False
     return scene.has_waited(thread) and (scene.report.target.kind == "core" or not any(
         _may_end(other, thread) for other in scene.report.threads))
+
+
+def _is_in_loop_of_closed(scene: Scene, thread: Thread, lock: Lock) -> bool:
+    """Whether a worker waits for an event in a function that its loop has called, and nothing can wake its process.
+
+    A worker that waits for its next work waits for an item of a queue, or it waits in the function with the loop.
+    """
+    own = [frame for frame in thread.stack if isinstance(frame, PyFrame) and library_of(frame) is None]
+    is_called = thread.in_loop is not None and bool(own) and own[0] != thread.in_loop
+    return (is_called and thread.number != scene.first and kind_of(lock.kind).may_end_program
+            and scene.has_waited(thread) and all(map(scene.waits_inside, scene.threads)))
 
 
 def _may_end(other: Thread, thread: Thread) -> bool:

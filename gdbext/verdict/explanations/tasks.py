@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from gdbext.model import DERIVED, Task, weakest
+from gdbext.model.connection_pools import pool_of
+from gdbext.model.frames import library_of
 from gdbext.model.standard_library import role_of
 from gdbext.model.verdict import Verdict
 from gdbext.verdict.scene import Scene, continues
@@ -109,6 +111,14 @@ def waits_inside(task: Task) -> bool:
     awaits = task.awaits
     return task.state == "pending" and not awaits.timed and not awaits.others and (
         bool(awaits.tasks) or _class_of(task) in _OBJECTS)
+
+
+def waits_for_connection(task: Task) -> bool:
+    """Whether a task waits, without a timeout, for a free connection of a pool."""
+    if task.state != "pending" or task.awaits.timed or pool_of(task.stack) is None:
+        return False
+    # such functions connect, too
+    return _class_of(task) in _OBJECTS or library_of(task.stack[0]) == pool_of(task.stack)
 
 
 def _needs_work(task: Task) -> bool:

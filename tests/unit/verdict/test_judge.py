@@ -436,6 +436,73 @@ def test_timeout_of_hours_is_no_answer(seconds: float | None, kind: str) -> None
     assert judge(report(SERVING, timed, locks=LOCKS)).kind == kind
 
 
+def test_worker_that_waits_for_an_event_in_a_call_of_its_loop() -> None:
+    """If the event is the worker's next work, it waits in the function with the loop, or another thread brings it."""
+    get = PyFrame("get", "Task.get", "/app/job.py", 5)
+    inside = replace(thread(2, EVENT), in_loop=WORK, since=2.0, stack=(get, WORK))
+    alone, served = [thread(1, EVENT), inside], [SERVING, inside]
+    for threads, kind in ((alone, "blocked-behind"), (served, "idle"), (
+            [thread(1, EVENT), replace(inside, stack=(WORK,))], "idle"), (
+            [thread(1, EVENT), replace(inside, since=0.1)], "idle"), (
+            [thread(1, EMPTY), replace(inside, waits=Wait(EMPTY.id, EXCLUSIVE, False))], "idle")):
+        assert judge(report(*threads, locks=LOCKS)).kind == kind
+
+
+CONNECTS = PyFrame("wait_for_connection", "PoolRequest.wait_for_connection",
+                   "/usr/lib/python3/site-packages/httpcore/_sync/connection_pool.py", 35)
+
+
+@pytest.mark.parametrize(("waits", "since", "timed", "kind"), [
+    (EVENT, 2.0, False, "blocked-behind"), (EVENT, 0.1, False, "idle"), (EVENT, 2.0, True, "idle"),
+    # it connects
+    (SOCKET, 2.0, False, "idle")])
+def test_thread_that_waits_for_a_connection(waits: Lock, since: float, timed: bool, kind: str) -> None:
+    waiting = replace(thread(2, waits, timed=timed), since=since, stack=(CONNECTS, WORK))
+    assert judge(report(SERVING, waiting, locks=LOCKS)).kind == kind
+
+
+@pytest.mark.parametrize(("awaits", "function", "kind"), [
+    (Awaited(kind="asyncio.Event", address=0x6), "wait_for_connection", "blocked-behind"),
+    (Awaited(kind="Future", address=0x6), "wait_for_connection", "blocked-behind"),
+    (Awaited(kind="asyncio.Event", address=0x6, timed=True), "wait_for_connection", "idle"),
+    (Awaited(kind="asyncio.Event", address=0x6), "receive", "idle")])
+def test_task_that_waits_for_a_connection(awaits: Awaited, function: str, kind: str) -> None:
+    made = asyncio_report(awaits)
+    for since, expected in ((20.0, kind), (0.1, "idle")):
+        task = replace(made.tasks[0], stack=(replace(CONNECTS, function=function), WORK))
+        found = judge(replace(made, tasks=(task,), threads=(replace(made.threads[0], since=since),)))
+        assert (found.kind, found.tasks) == (expected, (0x10,) if expected != "idle" else ())
+
+
+def test_named_pipe_is_a_service_in_a_loop() -> None:
+    named = replace(SOCKET, why=because("named-pipe"))
+    for in_loop, kind in ((WORK, "idle"), (None, "blocked-behind")):
+        assert judge(report(replace(thread(1, named), in_loop=in_loop), locks=(named,))).kind == kind
+
+
+def test_event_loop_that_waits_for_a_child_only() -> None:
+    watching = replace(OF_CHILD, state="waiting for events")
+    assert judge(report(thread(1, watching, syscall="epoll_wait"), locks=(watching,))).kind == "children"
+    assert judge(report(thread(1, SERVED, syscall="epoll_wait"), locks=LOCKS)).kind == "idle"
+
+
+def test_database_while_another_thread_writes() -> None:
+    waiting = thread(2, blocked_on="waits-for-database")
+    stored = lock("descriptor", 19, state="waiting for the disk")
+    for other, kind in ((replace(thread(3, stored), since=0.01), "idle"), (replace(thread(3), since=0.01), "idle"),
+                        (replace(thread(3, stored), since=2.0), "blocked-behind"),
+                        (replace(thread(3, blocked_on="sleeps"), since=0.01), "blocked-behind")):
+        assert judge(report(SERVING, waiting, other, locks=(stored,))).kind == kind
+
+
+def test_lock_that_no_other_process_has() -> None:
+    """A lock that processes share may be notified by another one, if another one has it."""
+    shared = replace(lock("py-condition", 20, state="waiting for a notification"), shared=True)
+    for why, kind in ((None, "idle"), (because("in-no-other-process"), "blocked-behind")):
+        waits = replace(shared, why=why)
+        assert judge(report(at_work(1, waits), locks=(waits,))).kind == kind
+
+
 def test_only_thread_that_waits_for_another() -> None:
     """A condition variable is signalled by threads only; a semaphore may be posted in a handler of a signal."""
     condvar, semaphore = lock("condvar", 0x90), lock("semaphore", 0x91)
@@ -475,7 +542,7 @@ def test_holder_that_polls() -> None:
     ([thread(1, SOCKET)], False), ([SERVING], False), ([thread(1, blocked_on="waits-for-child")], False),
     ([thread(1, OWN_PIPE), thread(2, status="running")], False),
     # nobody at rest leaves a pipe full, and no process at rest ends these
-    ([thread(1, FULL)], True),
+    ([thread(1, FULL)], True), ([replace(thread(1, FULL), since=0.1)], False),
     ([thread(1, HELD_BY_2), thread(2, SOCKET)], True), ([SERVING, at_work(2, EVENT)], True),
 ])
 def test_hang_that_no_other_process_explains(threads: list[Thread], expected: bool) -> None:
@@ -523,6 +590,8 @@ def test_result_that_is_made_again_and_again() -> None:
         made = report(SERVING, replace(thread(2, RESULT), since=since), SLEEPING, locks=LOCKS)
         assert judge(made).kind == kind
     assert judge(report(SERVING, replace(thread(2, RESULT), since=0.1), locks=LOCKS)).kind == "blocked-behind"
+    just_now = replace(SERVING, since=0.01)
+    assert judge(report(just_now, replace(thread(2, RESULT), since=0.1), locks=LOCKS)).kind == "idle"
 
 
 def looking_up(since: float | None) -> Thread:

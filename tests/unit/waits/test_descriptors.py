@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -147,6 +149,31 @@ def test_named_pipe(live: FakeTarget, fake: FakeProc) -> None:
     fake.open(7, "/tmp/fifo", os.O_RDONLY, pid=88, inode=3)
     lock = on(live, READ, 5)
     assert (lock.name, said(lock.why)) == ("fd 5, /tmp/fifo", 'the other end is fd 4 of process 88 "sh"')
+
+
+@pytest.mark.parametrize(("make", "why"), [
+    (os.mkfifo, "a named pipe, which any process may open to write"), (Path.touch, None)])
+def test_named_pipe_that_a_process_has_open_both_ways(live: FakeTarget, fake: FakeProc, tmp_path: Path,
+                                                      make: Callable[[Path], None], why: str | None) -> None:
+    make(tmp_path / "named")
+    fake.open(5, str(tmp_path / "named"), os.O_RDWR, inode=5)
+    found = on(live, READ, 5).why
+    assert (said(found) if found is not None else None) == why
+
+
+@pytest.mark.parametrize(("more", "other_end"), [(False, '; the other end is fd 5 of process 88 "sh"'), (True, "")])
+def test_event_loop_that_watches_two_pipes_of_one_process(live: FakeTarget, fake: FakeProc, more: bool,
+                                                          other_end: str) -> None:
+    fake.process(88, "sh")
+    fake.open(9, "anon_inode:[eventpoll]", os.O_RDWR, inode=1041, more="".join(
+        f"tfd:        {fd} events:       19 data:                {fd}  pos:0 ino:{fd:x} sdev:c\n" for fd in (5, 6)))
+    for fd in (5, 6):
+        fake.open(fd, f"pipe:[{fd}]")
+        fake.open(fd, f"pipe:[{fd}]", os.O_WRONLY, pid=88)
+    if more:
+        fake.process(89, "sh")
+        fake.open(7, "pipe:[6]", os.O_WRONLY, pid=89)
+    assert said(on(live, EPOLL_WAIT, 9).why) == f"it watches fd 5, pipe:[5] and fd 6, pipe:[6]{other_end}"
 
 
 @pytest.mark.parametrize(("link", "mount"), [("/dev/pts/0", 22), ("/pts/0", 21), ("/0", 5), ("/tmp/file", 22)])

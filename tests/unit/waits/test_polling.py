@@ -7,8 +7,10 @@ import pytest
 
 from gdbext.arch.protocol import Syscall
 from gdbext.cpython.code.bytecode import Bytecode, Instruction
+from gdbext.cpython.code.lock_calls import Names, Place
 from gdbext.cpython.code.loops import begins_turn, is_repeated
 from gdbext.cpython.frames import RawFrame
+from gdbext.cpython.values import Limits
 from gdbext.locks.seen import SeenLock, SeenWait
 from gdbext.model import Polling, PyFrame
 from gdbext.model.reasons import because, joined
@@ -29,9 +31,11 @@ SLEEP = SeenWait(timed=True, seconds=0.5)
 class Reader:
     """Functions by their address, and the line of each condition."""
 
+    version_tuple = (3, 11)
+
     def __init__(self, functions: dict[int, Bytecode | None]) -> None:
         self.functions = self
-        self.frames = self
+        self.frames = self.layouts = self
         self._functions = functions
 
     def bytecode(self, code: int) -> Bytecode | None:
@@ -47,6 +51,10 @@ class Reader:
         """See `Functions.begins_turn`."""
         function = self._functions[code]
         return function is not None and begins_turn(function, offset)
+
+    def names(self, code: int) -> Names:
+        """See `Functions.names`."""
+        return Names(("exists", "read"), (), 0)
 
     def line(self, code: int, offset: int) -> int | None:
         """See `FrameReader.line`."""
@@ -70,7 +78,7 @@ def scene(functions: dict[int, Bytecode | None], name: str, kind: str, *frames: 
             return [(Reader(functions), stack)]
 
     class Target:
-        pass
+        proc = None
 
     class Made:
         python_locks, target = Locks(), Target()
@@ -126,3 +134,61 @@ def test_library_that_waits_again_for_an_answer(frame: PyFrame, function: Byteco
                                                 again: bool) -> None:
     seen, context = scene({1: function, 2: ENDLESS}, "epoll_wait", "live", frame, INNER)
     assert asks_again(seen, lock, context) is again
+
+
+LIBRARY = PyFrame("retrieve", "retrieve", "/usr/lib/python3/site-packages/joblib/parallel.py", 5)
+
+
+def test_loop_of_a_library_that_the_program_has_called() -> None:
+    seen, context = scene({1: LOOP, 2: ENDLESS}, "nanosleep", "live", LIBRARY, OUTER)
+    assert find_polling(seen, SLEEP, context) is None
+    assert find_polling(seen, SLEEP, context, of_library=True) == Polling(replace(LIBRARY, line=7), 0.5)
+
+
+def test_loop_of_a_library_around_the_program_is_a_service() -> None:
+    seen, context = scene({1: ENDLESS, 2: LOOP}, "nanosleep", "live", INNER, LIBRARY)
+    assert find_polling(seen, SLEEP, context, of_library=True) is None
+
+
+def test_loop_that_reads_data() -> None:
+    """The names of the attributes are those of `Reader.names`."""
+    read = [Instruction(0, "LOAD_METHOD", 1, 2), *LOOP.instructions[1:]]
+    tested = Bytecode([Instruction(2 * i, name, argument, 2 * i + 2) for i, (name, argument) in enumerate((
+        ("LOAD_METHOD", 0), ("POP_JUMP_IF_FALSE", 4), ("CALL", 0), ("JUMP_BACKWARD", 0), ("RETURN", 0)))],
+        [(1,), (2, 4), (3,), (0,), ()], [None] * 5)
+    assert found({1: tested, 2: ENDLESS}, name="nanosleep") is not None
+    taking = replace(tested, instructions=[*read[:1], *tested.instructions[1:]])
+    assert found({1: taking, 2: LOOP}, name="nanosleep") is None
+
+
+def test_lock_file_of_a_package() -> None:
+    package = replace(LIBRARY, file="/usr/lib/python3/site-packages/filelock/_api.py")
+    seen, context = scene({1: LOOP, 2: ENDLESS}, "nanosleep", "live", package, OUTER)
+    assert find_polling(seen, SLEEP, context) == Polling(replace(package, line=7), 0.5)
+
+
+@pytest.mark.parametrize(("begin", "polls"), [("5.5", False), ("2.0", True), ("soon", True)])
+def test_lock_file_that_is_in_use_for_a_moment(begin: str, polls: bool) -> None:
+    """The time is 6 s; ``perf_counter`` was `begin` at the first attempt."""
+    class Values:
+        def type_name(self, value: int) -> str:
+            return "float" if begin != "soon" else "str"
+
+        def value(self, raw: RawFrame, place: Place) -> int:
+            return 9 if place.variable == "start_time" else 0
+
+        def text(self, value: int, limits: Limits) -> str:
+            return begin
+
+    class Proc:
+        def now(self, clock: int) -> float:
+            return 6.0
+
+    package = replace(LIBRARY, file="/usr/lib/python3/site-packages/filelock/_api.py")
+    seen, context = scene({1: LOOP, 2: ENDLESS}, "nanosleep", "live", package, OUTER)
+    made = cast(Any, context)
+    (reader, _), = stacks = made.python_locks.stacks(1)
+    reader.places = reader.values = Values()
+    made.python_locks.stacks = lambda number: stacks
+    made.target.proc = Proc()
+    assert (find_polling(seen, SLEEP, context) is not None) is polls
