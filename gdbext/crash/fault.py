@@ -6,6 +6,7 @@ kernel/traps.c (signal and code of each fault), Intel SDM volume 3 chapter 6.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
@@ -41,7 +42,7 @@ from gdbext.inferior.signals import (
     code_name,
 )
 from gdbext.model import DERIVED, INFERRED, Fault, Operand
-from gdbext.model.reasons import Reason, because
+from gdbext.model.reasons import Reason, because, find_reasons
 from gdbext.threads.code import Code
 from gdbext.threads.function_code import FunctionCode, function_at
 
@@ -178,7 +179,8 @@ class FaultReader:
             links += chain
             made = self._register(name, registers[name], chain)
             # an index is small: it is not an address
-            is_index = name == index and self._pointers.describe(made.value).kind in (NULL, SMALL)
+            is_small = self._pointers.describe(made.value).kind in (NULL, SMALL)
+            is_index = name == index and (operand.scale > 1 or is_small)
             operands.append(replace(made, what=None) if is_index and len(used) > 1 and made.value else made)
         return tuple(operands), tuple(links)
 
@@ -204,15 +206,18 @@ class FaultReader:
         kind = site.access or (access.kind if access is not None else None)
         size = access.size if access is not None else None
         known = replace(known, instruction=code.here.text, address=address, access=kind, size=size, operands=operands)
-        explained = self._of_other_object(self._explained(site, known, code, access), links)
+        bad = registers.get(access.operand.base_register or "", 0) if access is not None else 0
+        explained = self._of_other_object(self._explained(site, known, code, access), links, (bad,))
         objects = [registers[name] for name in sorted(access.operand.address_registers if access is not None else ())
                    if name in registers and name not in self._cpu.NOT_DATA]
         objects += [link.base for link in links if link.base is not None]
         return SeenFault(explained, links, tuple(dict.fromkeys(objects)), pc)
 
-    def _of_other_object(self, fault: Fault, links: Sequence[Link], bases: Sequence[int] = ()) -> Fault:
+    def _of_other_object(self, fault: Fault, links: Sequence[Link], values: Sequence[int],
+                         bases: Sequence[int] = ()) -> Fault:
         """The fault, with a statement about its pointer if it was read from freed memory or None, or is a null result.
 
+        :param values: the bad pointers themselves.
         :param bases: addresses from which the code read what it called.
         """
         offset = next((link.offset for link in links if link.base is not None and link.offset is not None
@@ -222,11 +227,22 @@ class FaultReader:
         bases = [*bases, *(link.base for link in links if link.base is not None)]
         freed = next((base for base in bases if self._pointers.describe(base).what.code == "freed-memory"), None)
         if freed is None:
-            is_null = bool(links) and links[0].origin.code == "result" and links[0].value == 0
-            return fault if not is_null or not fault.kind.startswith("null") else replace(fault, text=because(
-                "returned-null", fault=fault.text, function=dict(links[0].origin.arguments)["function"]))
+            return self._of_bad_value(fault, links, values)
         return replace(fault, text=because("read-from-freed", fault=fault.text, address=freed), evidence=DERIVED,
                        why=because("link-of-malloc"))
+
+    def _of_bad_value(self, fault: Fault, links: Sequence[Link], values: Sequence[int]) -> Fault:
+        """The fault, with the function that returned its null pointer, or if its pointer is a link of free blocks."""
+        if any(map(self._pointers.is_free_link, values)):
+            return replace(fault, text=because("link-used", fault=fault.text), evidence=INFERRED,
+                           why=because("links-are-combined"))
+        copies = [link.origin for link in itertools.takewhile(lambda link: link.value == 0, links)]
+        result = next((each for origin in copies for each in find_reasons(origin, "result")), None)
+        is_certain = not any(list(find_reasons(origin, "uncertain-origin")) for origin in copies)
+        if result is None or not is_certain or not fault.kind.startswith("null"):
+            return fault
+        return replace(fault, text=because("returned-null", fault=fault.text,
+                                           function=dict(result.arguments)["function"]))
 
     def _without_code(self, site: FaultSite, known: Fault) -> Fault:
         """Explain a fault whose code cannot be read by its address."""
@@ -279,6 +295,12 @@ class FaultReader:
         if instruction.alignment and address % instruction.alignment and site.info.code == SI_KERNEL:
             return _accessed(known, "misaligned", because("misaligned-for", mnemonic=instruction.mnemonic,
                                                           alignment=instruction.alignment))
+        index = _index_register(access.operand) if access is not None and access.operand.scale > 1 else None
+        if site.info.code == SEGV_MAPERR and index in site.registers and self._pointers.describe(value).kind not in BAD:
+            number = site.registers[index or ""]
+            text = because("index-out", register=name, index=index, value=number - (number >> 63 << 64),
+                           what=self._pointers.describe(value).what)
+            return _accessed(known, "unmapped", text)
         if site.info.code == SEGV_MAPERR and self._pointers.is_unmapped_block(value):
             return replace(_accessed(known, "unmapped", because("freed-large-block")), evidence=INFERRED,
                            why=because("block-at-page"))
@@ -449,7 +471,8 @@ class FaultReader:
                 code.here.address) and any(map(self._pointers.is_in_c_library, objects)):
             known = _unloaded(known, because("registered-there"))
         bases = [each.value for each in operands if each.text != f"%{called}" and each.text.startswith("%")]
-        known = self._of_other_object(replace(known, instruction=code.here.text, operands=operands), links, bases)
+        known = replace(known, instruction=code.here.text, operands=operands)
+        known = self._of_other_object(known, links, (pc,), bases)
         return SeenFault(known, links, objects,
                          code.here.address)
 

@@ -74,6 +74,10 @@ class OriginReader:
             if found is None or link is None:
                 break
             links.append(link)
+            stored = self._stored(code, found, index)
+            if stored is not None:
+                index, register = stored
+                continue
             if found.instruction is None or found.operand is None or found.operand.base is None or link.base is None:
                 break
             base = found.operand.base_register
@@ -81,6 +85,28 @@ class OriginReader:
                 break
             index, register, value = code.instructions.index(found.instruction), base, link.base
         return links, False
+
+    def _stored(self, code: FunctionCode, found: Origin, index: int) -> tuple[int, str] | None:
+        """The instruction, by its index, and the register that it stored into the local variable that was read.
+
+        The function must store nothing else there, and use the address of the variable for nothing.
+        """
+        operand = found.operand
+        if found.kind != "loaded" or operand is None or operand.index is not None or found.instruction is None:
+            return None
+        base = operand.base_register
+        is_of_frame = any(made.target == base and made.source == self._cpu.STACK_POINTER and not made.offset
+                          for each in code.instructions[:code.at] for made in each.assignments() or ())
+        if not is_of_frame or operand.segment is not None:
+            return None
+        place = (base, operand.displacement)
+        users = [i for i, each in enumerate(code.instructions) if each.memory is not None
+                 and (each.memory.base_register, each.memory.displacement) == place
+                 and {access.kind for access in each.accesses() if access.operand == each.memory} != {"read"}]
+        made = code.instructions[users[0]].assignments() if len(users) == 1 and users[0] < index else None
+        if not made or not isinstance(made[0].target, MemoryOperand) or not isinstance(made[0].source, str):
+            return None
+        return users[0], made[0].source
 
     def _contradicts(self, found: Origin, registers: Mapping[str, int], value: int) -> bool:
         """Whether an instruction would have made another value than the one that was found."""

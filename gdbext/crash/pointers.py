@@ -29,8 +29,12 @@ BAD = frozenset((NULL, SMALL, NON_CANONICAL, PATTERN, UNMAPPED))
 
 #: The header of a block of malloc with a mapping of its own, and how far such mappings are from others, in bytes.
 _MMAP_HEADER, _BESIDE = 16, 1 << 30
+#: The size of a block's header, at the start of the first heap too.
+_HEADER = 16
 #: The bit of a block's size that says that it has a mapping of its own.
 _IS_MMAPPED = 2
+#: The size to which the arenas of threads are aligned, and how many pages of heaps are searched for a link's own.
+_ARENA, _MAX_PAGES = 64 << 20, 1 << 15
 #: The most halves of addresses that one mapping is searched for.
 _MAX_HALVES = 64
 #: How many bytes of a thread's descriptor are searched, and how far its first function is from others in a file.
@@ -116,6 +120,28 @@ class Pointers:
             return None
         is_block = known[0].kind == MEMORY
         return Pointer(known[0].value, known[0].kind, because("malloc-block") if is_block else known[0].what)
+
+    def is_free_link(self, value: int) -> bool:
+        """Whether a bad pointer is a link of malloc's list of free blocks, which is combined with its own address.
+
+        Source: glibc 2.32 malloc/malloc.c (PROTECT_PTR); an arena that is not the first one is aligned to 64 MiB.
+        """
+        if value < LOWEST or self.describe(value).kind not in (UNMAPPED, NON_CANONICAL):
+            return False
+        left = _MAX_PAGES
+        for region in self.space:
+            first, end = region.start // PAGE, region.end // PAGE
+            is_near = first <= value < end or value >> 36 == region.start >> 36
+            if not is_near or not region.allows("w") or not (region.start % _ARENA == 0 or is_block_in_use(
+                    self._memory, region.start + _HEADER)):
+                continue
+            if first <= value < end:
+                return True  # the last block of a list
+            pages = range(first, min(end, first + left))
+            left -= len(pages)
+            if any(region.start <= value ^ page < region.end and (value ^ page) % 16 == 0 for page in pages):
+                return True
+        return False
 
     def not_a_block(self, address: int) -> Reason | None:
         """What an address is, if no block of malloc can begin there."""
@@ -272,4 +298,5 @@ def read_words(memory: Memory, start: int, size: int) -> Sequence[int]:
 def _as_text(value: int) -> str | None:
     """The bytes of a value as text, such as a string that overwrote a pointer; None for other values."""
     data = value.to_bytes(8, "little").rstrip(b"\0")
-    return data.decode("ascii") if len(data) >= 5 and all(32 <= byte < 127 for byte in data) else None
+    is_text = len(data) >= 5 and all(32 <= byte < 127 for byte in data) and not data.isspace()
+    return data.decode("ascii") if is_text else None

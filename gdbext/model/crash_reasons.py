@@ -20,6 +20,7 @@ CrashCode = Literal[
     "accessed", "refused-instruction",
     "null-pointer", "null-member", "null-element", "bad-register", "not-canonical-sum", "stack-used-up",
     "misaligned-for", "misaligned",
+    "index-out", "link-used", "links-are-combined",
     "truncated-pointer", "returned-null", "frame-too-large", "returned-to-bad-address", "unloaded-code",
     "file-size-limit", "cpu-time-limit", "floating-point-error",
     "protection-key", "mapped-since", "forbidden", "forbidden-then", "allowed-only", "nothing-mapped",

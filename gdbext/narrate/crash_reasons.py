@@ -174,6 +174,9 @@ WORDINGS: Mapping[str, str | Callable[..., str]] = {
         "argtypes, or by C without a declaration"),
     "whole-pointer-fits": "the upper half is missing, and nothing else in memory that begins a block has this half",
     "returned-null": _returned_null,
+    "index-out": "index %{index} = {value} of the array at %{register} ({what}) leads to where nothing is mapped",
+    "link-used": "{fault}; the pointer is a link of malloc's list of free blocks: it is from memory that was freed",
+    "links-are-combined": "malloc combines such a link with its own address; the result is in the heap",
     "frame-too-large": lambda function, kib, stack: (
         f"the local variables of {function} need {kib:,} KiB more than the {stack:,} KiB of the stack"),
     "frame-below-stack": "its frame begins below the stack and ends in it",

@@ -566,3 +566,46 @@ def test_limits_of_the_process(scene: Scene) -> None:
     fault = scene.read(own, rax=-27 % (1 << 64)).fault
     assert (fault.kind, fault.sender) == ("limit", None)
     assert "RLIMIT_FSIZE" in explain(fault.text)
+
+
+def test_index_that_leads_out_of_an_array(scene: Scene) -> None:
+    fault = scene.segv("movss %xmm0,(%rax,%rdx,4)", address=HEAP - 0x40000, rax=HEAP, rdx=-0x10000 % (1 << 64))
+    assert "index %rdx = -65536 of the array at %rax (heap) leads to where nothing is mapped" in explain(fault.text)
+    assert described(next(each for each in fault.operands if each.text == "%rdx")) is None
+
+
+def test_null_of_a_local_variable_that_a_function_returned(scene: Scene) -> None:
+    scene.target.name(LIBC_TEXT + 0x500, "dlsym")
+    frame = scene.stack + 0x180
+    before = ("push %rbp", "mov %rsp,%rbp", f"call {LIBC_TEXT + 0x500:#x} <dlsym>", "mov %rax,-0x8(%rbp)")
+    fault = scene.segv(*before, "nop", "mov -0x8(%rbp),%rax", "mov (%rax),%edx", address=0, rbp=frame)
+    assert explain(fault.text).endswith("a null pointer (%rax), which was returned by dlsym()")
+
+
+@pytest.mark.parametrize("other", ["mov %rcx,-0x8(%rbp)", "movq $0x0,-0x8(%rbp)", "lea -0x8(%rbp),%rdi"])
+def test_null_of_a_local_variable_that_other_code_may_set(scene: Scene, other: str) -> None:
+    """Also code after the instruction, which may have run before it."""
+    scene.target.name(LIBC_TEXT + 0x500, "first")
+    frame = scene.stack + 0x180
+    before = ("push %rbp", "mov %rsp,%rbp", f"call {LIBC_TEXT + 0x500:#x} <first>", "mov %rax,-0x8(%rbp)")
+    at = scene.code(*before, "nop", "mov -0x8(%rbp),%rax", "mov (%rax),%edx")
+    scene.code(other, "ret", at=at + STEP)
+    fault = scene.read(SignalInfo(SIGSEGV, MAPERR, 0), rip=at, rbp=frame).fault
+    assert explain(fault.text).endswith("a null pointer (%rax)")
+
+
+@pytest.mark.parametrize("following", [0, HEAP + 0x240])
+def test_pointer_that_is_a_link_of_free_blocks(scene: Scene, following: int) -> None:
+    """A list or a table of functions in a block that was freed: its first word is such a link."""
+    block_at(scene, HEAP + 16, 0x290)
+    link = following ^ HEAP + 0x140 >> 12
+    fault = scene.segv("mov 0x18(%rbx),%rax", address=link + 0x18, rbx=link)
+    assert fault.evidence == INFERRED
+    assert explain(fault.text).endswith("it is from memory that was freed")
+
+
+@pytest.mark.parametrize("value", [HEAP + 0x4000, (HEAP >> 12) + 0x100, (HEAP + 0x248) ^ HEAP >> 12])
+def test_bad_pointer_that_is_no_link_of_free_blocks(scene: Scene, value: int) -> None:
+    """Elsewhere; not the number of a page of the heap; not the link to a block, which is aligned."""
+    block_at(scene, HEAP + 16, 0x290)
+    assert "freed" not in explain(scene.segv("mov 0x18(%rbx),%rax", address=value + 0x18, rbx=value).text)
