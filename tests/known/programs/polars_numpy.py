@@ -36,12 +36,11 @@ def map_elements():
                            d=polars.col("b").map_elements(called, return_dtype=polars.Int64))
 
 
+print(json.dumps({"pid": os.getpid()}), flush=True)
 threads = [threading.Thread(target=to_numpy), threading.Thread(target=map_elements)]
 for thread in threads:
     thread.start()
-time.sleep(0.5)
-print(json.dumps({"pid": os.getpid()}), flush=True)
-time.sleep(1 if not alike else 600)
+time.sleep(600 if alike else 3)
 stop.set()
 for thread in threads:
     thread.join()
