@@ -494,4 +494,5 @@ class Snapshot:
                       polling=None if wait is None else self._findings.guard(
                           "loops", lambda: find_polling(seen, wait, self._context, number in self._found.holds), None,
                           doubt=False),
-                      at_work=place.at_work, in_loop=place.in_loop, takes_next=place.takes_next)
+                      at_work=place.at_work, in_loop=place.in_loop, takes_next=place.takes_next,
+                      ident=python.tstate.thread_id if python.tstate is not None else None)

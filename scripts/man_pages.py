@@ -33,9 +33,6 @@ def pages() -> dict[str, str]:
     summaries = {name: module.HELP for name, module in modules.items()}
     made = {"gdbext.1": _page("gdbext", "explain hangs and crashes", main, summaries)}
     for name, summary in summaries.items():
-        others = getattr(modules[name], "ALIASES", ())
-        also = "".join(f"\n\n`gdbext {other}` is another name of this verb." for other in others)
-        verbs[name].description = f"{verbs[name].description}{also}"
         made[f"gdbext-{name}.1"] = _page(f"gdbext-{name}", summary, verbs[name])
     return made
 

@@ -1,7 +1,7 @@
 """The console script `gdbext`: its verbs, and the options that they share.
 
 Each verb is a module with NAME, HELP (one line), DESCRIPTION, EXAMPLES, `add_arguments(parser)` and `run(options)`,
-which returns the exit status; ALIASES are its other names, if any. They are listed in VERBS.
+which returns the exit status. They are listed in VERBS.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from gdbext.render.escape import as_text, printable
 from gdbext.render.style import wants_colour
 
 #: The modules of the verbs in the order of ``--help``. A module imports optional packages in `run` only.
-VERBS = ("report", "show", "diff", "issue", "attach", "triage", "ranks", "dask", "run", "watch", "known", "install",
-         "doctor", "completion")
+VERBS = ("report", "dump", "show", "diff", "issue", "attach", "triage", "ranks", "dask", "run", "watch", "known",
+         "install", "doctor", "completion")
 
 _DESCRIPTION = "Explains hangs and crashes of programs that mix Python with native code, without knowing GDB."
 _EXAMPLES = """\
@@ -104,22 +104,17 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     # modules of other verbs take longer to load than some reports take
     made = parser(only="report" if first.isdecimal() else first)
     if first and first not in VERBS and not first.startswith("-"):
-        others = () if first.isdecimal() else [name for module in modules() for name in _names(module)]
-        if first.isdecimal() or first not in others and os.path.exists(first):
+        if first.isdecimal() or os.path.exists(first):
             words.insert(0, "show" if first.endswith(".json") else "report")
-        elif first not in others:
+        else:
             hint = "; `gdbext report --name PATTERN` reports on processes by their command line"
-            made.error(f"unknown verb {printable(first, 300)}{_close_to(first, others) or hint}")
+            made.error(f"unknown verb {printable(first, 300)}{_close_to(first, VERBS) or hint}")
     options, unknown = made.parse_known_args(words)
     if unknown:
         # `parse_args` would print the usage without a verb
         close = _close_to(unknown[0].partition("=")[0], options.parser._option_string_actions)
         options.parser.error(f"unknown arguments: {' '.join(printable(each, 300) for each in unknown)}{close}")
     return options
-
-
-def _names(module: ModuleType) -> tuple[str, ...]:
-    return module.NAME, *getattr(module, "ALIASES", ())
 
 
 def _close_to(word: str, names: Iterable[str]) -> str:
@@ -193,8 +188,8 @@ def parser(brief: bool = False, only: str | None = None) -> argparse.ArgumentPar
     made.add_argument("--version", action="version", version=f"gdbext {__version__}")
     verbs = made.add_subparsers(dest="verb", metavar="VERB", required=True)
     for module in modules((only,) if only in VERBS else VERBS):
-        verb = verbs.add_parser(module.NAME, aliases=getattr(module, "ALIASES", ()), help=module.HELP,
-                                epilog=module.EXAMPLES, description=module.HELP if brief else module.DESCRIPTION,
+        verb = verbs.add_parser(module.NAME, help=module.HELP, epilog=module.EXAMPLES,
+                                description=module.HELP if brief else module.DESCRIPTION,
                                 formatter_class=argparse.RawDescriptionHelpFormatter)
         module.add_arguments(verb)
         verb.set_defaults(run=module.run, parser=verb)

@@ -11,7 +11,7 @@ import signal
 import sys
 
 #: Verbs that read one target, and options with which GDB does.
-_VERBS, _BY_GDB = ("report", "dump"), ("--gdb", "--debuginfod")
+_VERBS, _BY_GDB = ("report", "dump", "issue"), ("--gdb", "--debuginfod")
 
 
 def main() -> int:

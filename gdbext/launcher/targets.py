@@ -76,6 +76,18 @@ def parse_targets(options: argparse.Namespace) -> list[Target]:
     return [Target(pid=process, executable=executable)]
 
 
+def target_named(text: str | None, number: int | None, core: str | None) -> Target:
+    """The target that an argument or one of the options ``--pid`` and ``--core`` names.
+
+    :raises UsageError: there is none, or more than one.
+    """
+    if [text, number, core].count(None) != 2:
+        raise UsageError("there must be one target", "name a PID or a core")
+    if number is None and text is not None and text.isdecimal():
+        number = int(text)
+    return Target(pid=number) if number is not None else Target(core=Path(str(core if text is None else text)))
+
+
 def _processes_named(wanted: re.Pattern[str]) -> list[int]:
     from gdbext.launcher.named_processes import find_processes
 

@@ -197,6 +197,8 @@ class Thread:
     in_loop: PyFrame | None = None
     #: whether the program has called nothing else in this turn of the loop
     takes_next: bool = False
+    #: what `threading.get_ident` returns in it
+    ident: int | None = None
 
 
 @record

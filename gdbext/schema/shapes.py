@@ -176,7 +176,7 @@ _THREAD_ITSELF = shape(
     blocked_on=REASON_OR_NONE, holds=each(_HOLD), waits=or_none(_WAIT),
     critical_sections=or_absent(each(_CRITICAL_SECTION)), ended_by=optional(each(_ENDER), ()), since=_SECONDS_OR_NONE,
     polling=or_absent(_POLLING), at_work=or_absent(_PY_FRAME),
-    in_loop=or_absent(_PY_FRAME), takes_next=optional(FLAG, False))
+    in_loop=or_absent(_PY_FRAME), takes_next=optional(FLAG, False), ident=or_absent(NUMBER))
 _THREAD_STACK = shape(_make_stack, **_STACK, unmerged=optional(REASON_OR_NONE))
 
 

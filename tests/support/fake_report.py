@@ -121,7 +121,7 @@ def world_that_does_not_stop() -> Report:
                since=0.25,
                polling=Polling(PyFrame("poll", "poll", "/app/job.py", 3), 0.5, (Local("ready", "bool", "False"),)),
                at_work=PyFrame("handle", "handle", "/app/job.py", 9),
-               in_loop=PyFrame("serve", "serve", "/app/job.py", 5), takes_next=True),
+               in_loop=PyFrame("serve", "serve", "/app/job.py", 5), takes_next=True, ident=0x7f30),
     )
     locks = (
         Lock(going_on, "stop-the-world", 0x100, WORLD_TO_GO_ON, "stopping", (Holder(1, EXCLUSIVE, RECORDED),),

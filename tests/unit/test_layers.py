@@ -216,7 +216,8 @@ def test_the_launcher_runs_without_gdb() -> None:
                 "gdbext.render.brief", "gdbext.render.changes",
                 "gdbext.render.dot", "gdbext.render.escape", "gdbext.render.html", "gdbext.render.issue",
                 "gdbext.render.output_file",
-                "gdbext.render.plain_text", "gdbext.render.shown", "gdbext.render.style", "gdbext.render.text",
+                "gdbext.render.plain_text", "gdbext.render.py_spy",
+                "gdbext.render.shown", "gdbext.render.style", "gdbext.render.text",
                 "gdbext.schema.ranks", "gdbext.schema.read", "gdbext.schema.shapes", "gdbext.schema.write",
                 "gdbext.verdict.changes", "gdbext.verdict.graph", "gdbext.verdict.judge"}, module
 

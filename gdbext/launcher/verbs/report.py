@@ -31,7 +31,6 @@ from gdbext.render.shown import Shown
 from gdbext.render.style import Style
 
 NAME = "report"
-ALIASES = ("dump",)
 HELP = "why a process hangs, or why a core crashed"
 DESCRIPTION = """\
 Shows the verdict: why a process hangs, or why a core crashed. Then every thread with

@@ -27,8 +27,8 @@ from tests.support.documents import as_json
 from tests.support.fake_report import gil_deadlock
 from tests.support.interpreters import CHECKOUT
 
-VERBS = ("report", "show", "diff", "issue", "attach", "triage", "ranks", "dask", "run", "watch", "known", "install",
-         "doctor", "completion")
+VERBS = ("report", "dump", "show", "diff", "issue", "attach", "triage", "ranks", "dask", "run", "watch", "known",
+         "install", "doctor", "completion")
 DOCUMENT = {"schema": "gdbext/1"}
 
 
@@ -107,9 +107,9 @@ def test_target_in_place_of_a_verb_is_reported_on(targets_and_options: list[tupl
     monkeypatch.chdir(tmp_path)
     for name in ("core.4711", "dump", "doctor"):  # verbs come first
         (tmp_path / name).touch()
-    assert cli.main(["4711", "--alone"]) == cli.main(["core.4711", "app"]) == cli.main(["dump", "12"]) == 1
+    assert cli.main(["4711", "--alone"]) == cli.main(["core.4711", "app"]) == 1
     assert [target for target, _ in targets_and_options] == [
-        Target(pid=4711), Target(core=Path("core.4711"), executable=Path("app")), Target(pid=12)]
+        Target(pid=4711), Target(core=Path("core.4711"), executable=Path("app"))]
 
 
 def test_brief_report_is_made_of_the_document(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
@@ -210,7 +210,7 @@ def test_process_that_does_not_exist_has_the_same_status_in_every_verb(pid: str,
 
 #: A command line of each verb.
 LINES = {"report": ["report", "5"], "show": ["show", "x.json"], "issue": ["issue", "5"],
-         "diff": ["diff", "x.json", "y.json"], "attach": ["attach", "5"],
+         "dump": ["dump", "5"], "diff": ["diff", "x.json", "y.json"], "attach": ["attach", "5"],
          "triage": ["triage", "5"], "dask": ["dask", "tcp://x:1"],
          "ranks": ["ranks", "5"],
          "run": ["run", "--", "true"], "watch": ["watch", "5"],
@@ -357,7 +357,7 @@ def test_closed_pipe_is_silent() -> None:
     (["gdbext", "install", "--r"], ["--remove"]),
     (["gdbext", "completion", "b"], ["bash"]),
     (["gdbext", "report", "1"], None),
-    (["gdbext", "dump", "--na"], ["--name", "--namespace", "--native"]),
+    (["gdbext", "report", "--na"], ["--name", "--namespace", "--native"]),
     (["gdbext", "report", "--co"], ["--core", "--color"]),
     (["gdbext", "triage", "--color", ""], ["auto", "always", "never"]),
     (["gdbext", "dask", "--no-p"], ["--no-pager"]),
@@ -390,7 +390,7 @@ def test_zsh_gets_all_verbs_and_options() -> None:
         assert f"\n        {module.NAME}) " in text
     assert '"*--search[' in text
     assert '"--stacks[how much of each stack is shown (default\\: full)]:stacks:(full top none)"' in text
-    assert text.count(":{_pids; _files}") == 5, "report, its other name dump, issue, attach, triage"
+    assert text.count(":{_pids; _files}") == 5, "report, dump, issue, attach, triage"
     assert "\n        dump) " in text
 
 

@@ -46,7 +46,8 @@ LATER = {("gil", "orphan"), ("threads", "unmerged"), ("threads", "parts"), ("thr
          ("edges", "evidence"), ("edges", "why"), ("awaits", "kind"), ("awaits", "address"), ("awaits", "name"),
          ("crash", "parts"), ("crash", "handlers"), ("crash", "aftermath"), ("crash", "notes"),
          ("recursion", "begun_in"), ("greenlets", "waits"),
-         *(("threads", name) for name in ("ended_by", "since", "polling", "at_work", "in_loop", "takes_next")),
+         *(("threads", name) for name in ("ended_by", "since", "polling", "at_work", "in_loop", "takes_next",
+                                           "ident")),
          ("event_loops", "watched"), ("polling", "values"),
          *(("ended_by", name) for name in ("seconds", "thread", "process")), ("verdict", "greenlets"),
          *(("target", name) for name in ("command_line", "host", "time", "paused", "kept", "whole"))}

@@ -73,7 +73,7 @@ GROWN = {"": {"rank", "known", "notes", "note_codes", "no_verdict", "no_verdict_
          ".deadlocks[]": {"standstill", "why_code"},
          ".deadlocks[].edges[]": {"evidence", "why", "why_code"},
          ".threads[]": {"unmerged", "unmerged_code", "parts", "blocked_on", "blocked_on_code", "critical_sections",
-                       "ended_by", "since", "polling", "at_work", "in_loop", "takes_next"},
+                       "ended_by", "since", "polling", "at_work", "in_loop", "takes_next", "ident"},
          ".threads[].waits": {"why_code"},
          ".threads[].stack[]": {"columns", "inlined", "kind", "locals"},
          ".threads[].holds[]": {"taken_at", "why_code"}, ".locks[].holders[]": {"taken_at", "why_code"}}

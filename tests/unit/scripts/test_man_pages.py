@@ -45,10 +45,6 @@ def test_each_option_and_example_of_the_help_is_in_the_page(name: str) -> None:
     assert all(line.strip() in lines for line in (parser.epilog or "").splitlines() if line.startswith("  "))
 
 
-def test_another_name_of_a_verb_is_in_its_page() -> None:
-    assert "gdbext dump" in (man_pages.FOLDER / "gdbext-report.1").read_text(encoding="utf-8")
-
-
 @pytest.mark.parametrize("name", PAGES)
 def test_groff_has_no_warning(name: str) -> None:
     if shutil.which("groff") is None:
