@@ -94,11 +94,13 @@ def take_snapshot(target: TargetWithTypes, object_names: bool = True, budget: Bu
         findings.problem(where, what, because("text", text=why))
     code = read_code(target, findings)
     library = find_c_library(memory, code.modules, target.architecture, lambda at: target.symbol(at).function)
-    if library.layouts is None:
+    if not library.is_decoded:
         unknown = because("libraries-unlisted") if code.unlisted is not None else library.why
         findings.problem("C library", "not applicable", because("locks-not-decoded", why=unknown))
     sites = Sites(memory, code, library.modules)
-    read = read_threads(target, library.layouts, findings)
+    if library.musl is not None:
+        code.scan_callers_of(library.musl.module)
+    read = read_threads(target, library.layouts, findings, library.musl.module if library.musl is not None else None)
     threads = restored = findings.guard(
         "signal handlers", lambda: restore_interrupted(target, code, read, findings), read)
     if (layouts := library.layouts) is not None:

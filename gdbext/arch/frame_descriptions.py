@@ -6,7 +6,8 @@ Format: DWARF 5 section 6.4, Linux Standard Base 5.0 (`.eh_frame`, `.eh_frame_hd
 from __future__ import annotations
 
 import bisect
-from collections.abc import Sequence
+import struct
+from collections.abc import Iterator, Sequence
 
 from gdbext.arch.frame_rules import CannotUnwind, Cie, Description
 from gdbext.arch.protocol import ExceptionTable
@@ -14,10 +15,12 @@ from gdbext.elf.dwarf_cursor import INDIRECT, OMITTED, DwarfCursor
 from gdbext.errors import CorruptStructure, MemoryUnreadable, if_unreadable
 from gdbext.inferior.cache import read_u64
 from gdbext.inferior.modules import TEMPLATES
-from gdbext.inferior.protocol import Memory, Module
+from gdbext.inferior.protocol import Memory, Module, Section
 
 #: Sizes that no real record exceeds, in bytes; a larger one means damaged data.
 _MAX_RECORD = 1 << 16
+#: The most bytes of a section without a table that are searched.
+_MAX_SECTION = 4 << 20
 
 
 def _pointer(cursor: DwarfCursor, encoding: int) -> int | None:
@@ -40,9 +43,11 @@ class FrameDescriptions:
         self._memory, self._return_column = memory, return_column
         # programs put code into sections of any name
         self._headers = sorted(((section.start, section.end, header) for module in modules
-                                for header in [module.section(".eh_frame_hdr")] if header is not None
-                                for section in module.sections if section.name not in TEMPLATES),
-                               key=lambda item: item[0])
+                                for header in [module.section(".eh_frame_hdr") or module.section(".eh_frame")]
+                                if header is not None for section in module.sections
+                                if section.name not in TEMPLATES), key=lambda item: item[0])
+        #: Of a section without a table: (start of the code, place of its description), in order.
+        self._scanned: dict[int, list[tuple[int, int]]] = {}
         self._starts = [item[0] for item in self._headers]
         self._cies: dict[int, Cie] = {}
         self._functions: dict[int, tuple[int, int] | None] = {}
@@ -85,6 +90,25 @@ class FrameDescriptions:
         if index < 0 or pc >= self._headers[index][1]:
             raise CannotUnwind(f"no file with frame descriptions contains {pc:#x}")
         header = self._headers[index][2]
+        at = self._in_table(header, pc) if header.name == ".eh_frame_hdr" else self._in_section(header, pc)
+        length = int.from_bytes(self._memory.read(at, 4), "little")
+        if not 8 < length < _MAX_RECORD:
+            raise CannotUnwind("an unusual frame description")
+        body = DwarfCursor(self._memory.read(at + 4, length), at + 4)
+        cie = self._cie(at + 4 - body.unsigned(4))
+        start = body.encoded(cie.pointer_encoding, header.start)
+        size = body.encoded(cie.pointer_encoding & 0x0F, 0)
+        if not start <= pc < start + size:
+            raise CannotUnwind(f"no frame description covers {pc:#x}")
+        augmentation = None
+        if cie.has_augmentation:
+            length = body.uleb()
+            augmentation = DwarfCursor(body.data[body.at:body.at + length], body.address + body.at)
+            body.take(length)
+        return Description(cie, start, start + size, body, augmentation)
+
+    def _in_table(self, header: Section, pc: int) -> int:
+        """The place of the description that may cover a program counter, by the table of ``.eh_frame_hdr``."""
         head = DwarfCursor(self._memory.read(header.start, min(header.end - header.start, 32)), header.start)
         version, _, count_encoding, table_encoding = head.take(4)
         head_encoding = head.data[1]
@@ -107,22 +131,33 @@ class FrameDescriptions:
                 low = middle
             else:
                 high = middle
-        at = header.start + int.from_bytes(read(table + 8 * low + 4, 4), "little", signed=True)
-        length = int.from_bytes(read(at, 4), "little")
-        if not 8 < length < _MAX_RECORD:
-            raise CannotUnwind("an unusual frame description")
-        body = DwarfCursor(read(at + 4, length), at + 4)
-        cie = self._cie(at + 4 - body.unsigned(4))
-        start = body.encoded(cie.pointer_encoding, header.start)
-        size = body.encoded(cie.pointer_encoding & 0x0F, 0)
-        if not start <= pc < start + size:
+        return header.start + int.from_bytes(read(table + 8 * low + 4, 4), "little", signed=True)
+
+    def _in_section(self, section: Section, pc: int) -> int:
+        """As `_in_table`, for a program that was linked without a table, as with some compilers for musl."""
+        if section.start not in self._scanned:
+            self._scanned[section.start] = sorted(self._iter_section(section))
+        found = self._scanned[section.start]
+        index = bisect.bisect_right(found, (pc, 1 << 64)) - 1
+        if index < 0:
             raise CannotUnwind(f"no frame description covers {pc:#x}")
-        augmentation = None
-        if cie.has_augmentation:
-            length = body.uleb()
-            augmentation = DwarfCursor(body.data[body.at:body.at + length], body.address + body.at)
-            body.take(length)
-        return Description(cie, start, start + size, body, augmentation)
+        return found[index][1]
+
+    def _iter_section(self, section: Section) -> Iterator[tuple[int, int]]:
+        data = self._memory.read(section.start, min(section.end - section.start, _MAX_SECTION))
+        at = 0
+        while at + 8 <= len(data):
+            length, back = struct.unpack_from("<II", data, at)
+            if not 8 < length < _MAX_RECORD or at + 4 + length > len(data):
+                return
+            place = section.start + at
+            if back:
+                try:
+                    encoding = self._cie(place + 4 - back).pointer_encoding
+                    yield DwarfCursor(data[at + 8:at + 4 + length], place + 8).encoded(encoding, section.start), place
+                except CannotUnwind:
+                    pass
+            at += 4 + length
 
     def _cie(self, at: int) -> Cie:
         known = self._cies.get(at)

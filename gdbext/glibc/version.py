@@ -19,12 +19,12 @@ from gdbext.inferior.protocol import Memory, Module
 from gdbext.layout.select import glibc_layouts, glibc_structs
 from gdbext.layout.table import Field, Layouts
 from gdbext.model.reasons import Reason, because, because_of
+from gdbext.musl.version import Musl, find_musl
 from gdbext.record import record
 
 #: File names of glibc's main library.
 LIBC = re.compile(r"^libc(\.so\.6|-2\.\d+\.so)$")
 _PTHREAD = re.compile(r"^libpthread(\.so\.0|-2\.\d+\.so)$")
-_MUSL = re.compile(r"^(ld-musl-.*\.so\.1|libc\.musl-.*\.so\.1)$")
 _BANNER = re.compile(rb"GNU C Library [^\0]{0,200}?release version (\d+\.\d+)")
 #: The string ``nptl_version``, which libthread_db asks for; static linking keeps it and drops the banner.
 _NPTL_VERSION, _NPTL_SYMBOL = re.compile(rb"(?<=\0)2\.[1-9]\d(?=\0)"), "__nptl_version"
@@ -35,12 +35,21 @@ _RODATA_LIMIT = 8 << 20
 
 @record
 class CLibrary:
-    """The target's C library; `layouts` is None if its structures are unknown, with the reason in `why`."""
+    """The target's C library; `layouts` is None if its structures are unknown, with the reason in `why`.
+
+    `musl` is set if it is musl, whose structures need no layouts.
+    """
 
     name: str | None
     layouts: Layouts | None
     why: Reason | None = None
     modules: tuple[Module, ...] = ()
+    musl: Musl | None = None
+
+    @property
+    def is_decoded(self) -> bool:
+        """Whether its locks are decoded."""
+        return self.layouts is not None or self.musl is not None
 
 
 def find_c_library(memory: Memory, modules: Sequence[Module], machine: str,
@@ -54,8 +63,9 @@ def find_c_library(memory: Memory, modules: Sequence[Module], machine: str,
     """
     libc = next((module for module in modules if LIBC.match(module.name)), None)
     if libc is None:
-        if any(_MUSL.match(module.name) for module in modules):
-            return CLibrary("musl", None, because("musl-not-decoded"))
+        musl = find_musl(memory, modules)
+        if musl is not None:
+            return CLibrary(musl.name, None, None, (musl.module,), musl)
         # a statically linked program may contain glibc's banner
         libc = next((module for module in modules if module.is_main), None)
     if libc is None:

@@ -39,6 +39,7 @@ _OWNERLESS = {
     "elided-mutex": "the mutex uses lock elision (Intel TSX), which", "futex": "a futex word of unknown meaning",
     "future": "a std::future that a thread waits for",
     "linker": "the lock is held and", "mutex": "the mutex is locked and",
+    "normal-mutex": "a mutex of musl's normal type", "writer": "a read-write lock of musl",
     "once-flag": "a _PyOnceFlag", "py-mutex": "a PyMutex",
     "python-lock": "a lock of this kind",
     "rw-mutex": "a _PyRWMutex",
@@ -146,7 +147,8 @@ _WORDINGS: Mapping[ReasonCode, Wording] = {
 
     "libc-not-loaded": "no C library is loaded",
     "libc-version-unknown": "the version of the C library is not known",
-    "musl-not-decoded": "musl's locks are not decoded",
+    "stacks-scanned": "musl has no unwind tables: the callers of its functions were found by return addresses on the "
+                      "stack",
     "table-of-other-version": "no layout table for CPython {version}; the table for {table} fits and is used",
 
     "build-differs": "the core was made with build {core}, the file {path} is build {file}",

@@ -11,7 +11,7 @@ from functools import cached_property
 
 from gdbext import arch
 from gdbext.arch.protocol import ExceptionTable
-from gdbext.elf.dynamic import first_page
+from gdbext.elf.dynamic import find_dynamic_symbol, first_page
 from gdbext.elf.notes import build_id_at
 from gdbext.errors import GdbextError, if_unreadable
 from gdbext.inferior.address_space import AddressSpace
@@ -22,6 +22,7 @@ from gdbext.model import NativeFrame
 from gdbext.model.reasons import Reason, ReasonCode, because, because_of
 from gdbext.runtimes.names import with_symbol
 from gdbext.threads.findings import Findings
+from gdbext.threads.scanned_stacks import ScannedStacks
 
 #: Most native frames of one thread.
 MAX_NATIVE_FRAMES = 20_000
@@ -59,6 +60,19 @@ class Code:
         # program counters of frames that signals interrupted: these are no return addresses
         self._interrupted: set[int] = set()
         self._signal_returns: dict[int, bool] = {}
+        self._without_tables: Module | None = None
+        self._is_scanned = False
+
+    def scan_callers_of(self, module: Module) -> None:
+        """Have callers of code found by their return addresses if nothing describes its frames.
+
+        :param module: musl, or the program that it is linked into.
+        """
+        self._without_tables = module
+
+    def has_untabled(self, module: Module) -> bool:
+        """Whether code of a module without frame descriptions is musl's."""
+        return module is self._without_tables
 
     @cached_property
     def unlisted(self) -> str | None:
@@ -88,7 +102,20 @@ class Code:
     def _frame_symbol(self, pc: int, index: int) -> Symbol:
         """As `symbol`, with file, line and inlined calls."""
         place = self._place(pc, index)
-        return self._target.frame_symbol(place) if place is not None else Symbol(None)
+        return self._target.frame_symbol(place) if place is not None and not self._is_nameless(place) else Symbol(None)
+
+    def _is_nameless(self, place: int) -> bool:
+        """Whether code in a system call is behind a function of unknown size, which makes none.
+
+        musl's functions in assembly, such as ``memset``, have no size, and that with the system call has no name.
+        """
+        module = self._without_tables
+        if (module is None or self.module(place) is not module
+                or not self.cpu.is_at_system_call(self._target.memory, place)):
+            return False
+        name = self._target.symbol(place).function
+        found = find_dynamic_symbol(self._target.memory, module, name) if name is not None else None
+        return found is not None and not found.size and name != "vfork"
 
     def _place(self, address: int, index: int) -> int | None:
         """The address whose symbol counts; None in a file of another build."""
@@ -174,6 +201,14 @@ class Code:
         frames, cut_short = self._unwinder.walk(registers, MAX_NATIVE_FRAMES)
         if cut_short is None:
             return frames
+        if self._without_tables is not None:
+            scan = ScannedStacks(self._target.memory, self.cpu, self._unwinder, self._without_tables)
+            scanned = scan.continued(frames, MAX_NATIVE_FRAMES)
+            if len(scanned) > len(frames):
+                if not self._is_scanned:
+                    self._findings.problem("stacks", "not applicable", because("stacks-scanned"))
+                    self._is_scanned = True
+                return scanned
         if self._foreign:  # the debugger would use the wrong files
             return frames[:1]
         if self.is_cut(frames):

@@ -59,6 +59,8 @@ class Sites:
         module = self._code.module(pc)
         if module is None:
             return False
+        if self._code.has_untabled(module):  # musl, possibly linked into the program
+            return self._code.function_range(pc - 1) is None
         known = self._is_runtime.get(module.path)
         if known is None:
             known = any(module is part for part in self._library) or _RUNTIME.match(module.name) is not None
@@ -68,7 +70,7 @@ class Sites:
     def _find(self, top: Sequence[int]) -> Site:
         names: list[str] = []
         for i, pc in enumerate(top):
-            if i and self._code.module(pc) is not self._code.module(top[i - 1]):
+            if i and (self._code.module(pc) is not self._code.module(top[i - 1]) or not self.in_runtime(pc)):
                 # the name by which the calling module calls the library
                 target = self._code.cpu.called(self._memory, pc)
                 if target is not None:

@@ -10,10 +10,12 @@ from gdbext.arch.protocol import Architecture, Syscall
 from gdbext.errors import GdbextError, ThreadUnavailable, if_unreadable
 from gdbext.glibc.futex import FutexWait, decode_futex_waits
 from gdbext.glibc.pthread import find_descriptor, pthread_self, read_tid, thread_pointer
+from gdbext.inferior.address_space import AddressSpace
 from gdbext.inferior.cache import CachedMemory
-from gdbext.inferior.protocol import Memory, Target, ThreadRef
+from gdbext.inferior.protocol import Memory, Module, Target, ThreadRef
 from gdbext.layout.table import Layouts
 from gdbext.model.reasons import Reason, because, because_of
+from gdbext.musl.pthread import Descriptors
 from gdbext.record import record
 from gdbext.threads.code import Code
 from gdbext.threads.findings import Findings
@@ -114,14 +116,18 @@ class Threads:
         return Threads({**self._by_number, **{seen.number: seen for seen in threads}}.values(), self._pid)
 
 
-def read_threads(target: Target, layouts: Layouts | None, findings: Findings) -> Threads:
+def read_threads(target: Target, layouts: Layouts | None, findings: Findings,
+                 musl: Module | None = None) -> Threads:
     """Read the registers, the system call and the TID of each thread.
 
-    :param layouts: the C library's, None if they are not known.
+    :param layouts: glibc's, None if they are not known.
+    :param musl: the file with musl if that is the C library.
     :raises ThreadUnavailable: no thread has registers.
     """
     cpu = arch.of(target.architecture)
-    seen = _without_ghosts([_read_thread(target, cpu, layouts, ref) for ref in target.threads()])
+    descriptors = (Descriptors(target.memory, cpu, musl, AddressSpace(target.regions())) if musl is not None
+                   else None)
+    seen = _without_ghosts([_read_thread(target, cpu, layouts, ref, descriptors) for ref in target.threads()])
     for each in seen:
         if each.unavailable is not None:
             findings.problem(f"thread {each.number}", "unreadable", each.unavailable)
@@ -131,13 +137,14 @@ def read_threads(target: Target, layouts: Layouts | None, findings: Findings) ->
                               "give it more time: --max-pause SECONDS, in GDB `set gdbext max-pause SECONDS`")
         raise ThreadUnavailable("no thread has registers: all of them run")
     threads = Threads(seen, target.pid)
-    if not threads.all_tids_known and layouts is not None:
+    if not threads.all_tids_known and (layouts is not None or musl is not None):
         missing = sum(each.tid is None for each in seen)
         findings.doubt("threads", because("tids-unknown", count=missing, total=len(seen)))
     return threads
 
 
-def _read_thread(target: Target, cpu: Architecture, layouts: Layouts | None, ref: ThreadRef) -> SeenThread:
+def _read_thread(target: Target, cpu: Architecture, layouts: Layouts | None, ref: ThreadRef,
+                 descriptors: Descriptors | None) -> SeenThread:
     try:
         registers = target.registers(ref)
     except ThreadUnavailable as error:
@@ -148,7 +155,8 @@ def _read_thread(target: Target, cpu: Architecture, layouts: Layouts | None, ref
             registers = {**registers, cpu.THREAD_POINTER: thread_pointer(cpu, layouts, pthread)}
     call = cpu.system_call(registers)
     futex = decode_futex(target.memory, call)
-    pthread = pthread_self(cpu, layouts, registers)
+    pthread = (pthread_self(cpu, layouts, registers) if descriptors is None
+               else descriptors.pthread_self(registers))
     if isinstance(target.memory, CachedMemory):
         target.memory.prefetch(registers[cpu.STACK_POINTER], _STACK_PREFETCH)
     tid = None
@@ -157,6 +165,8 @@ def _read_thread(target: Target, cpu: Architecture, layouts: Layouts | None, ref
             tid = read_tid(target.memory, layouts, pthread) or None
         except GdbextError:
             pass  # `read_threads` reports all of them together
+    elif descriptors is not None and pthread:
+        tid = descriptors.read_tid(pthread, ref.lwp)
     return SeenThread(ref, cpu, registers, pthread, tid, call, futex)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 
+from gdbext import arch
 from gdbext.glibc.version import CLibrary
 from gdbext.inferior.protocol import Target
 from gdbext.libraries import LIBRARIES
@@ -16,7 +17,7 @@ from gdbext.threads.findings import Findings
 from gdbext.threads.python_side import PythonSide
 from gdbext.threads.site import Sites
 from gdbext.threads.threads import Threads
-from gdbext.waits import lock_kinds
+from gdbext.waits import lock_kinds, musl_kinds
 from gdbext.waits.blocked import Blocked
 from gdbext.waits.parked import ParkedWaits, read_parked
 from gdbext.waits.python_locks import PythonLocks
@@ -31,8 +32,8 @@ for _library in LIBRARIES:
 class Context(Scene):
     """The threads of a target, and readers for all that they may wait for.
 
-    `words` is for futex words of the C library; None if its layouts are not known. `locks` caches the lock of each
-    futex wait, which many threads share.
+    `words` is for futex words of glibc; None if its layouts are not known. `musl` is for those of musl.
+    `locks` caches the lock of each futex wait, which many threads share.
     """
 
     python: PythonSide
@@ -41,6 +42,7 @@ class Context(Scene):
     python_locks: PythonLocks
     blocked: Blocked
     words: lock_kinds.Context | None
+    musl: musl_kinds.Context | None
     locks: dict[tuple[object, ...], SeenLock]
 
     @cached_property
@@ -64,7 +66,10 @@ def read_context(target: Target, code: Code, library: CLibrary, threads: Threads
     if library.layouts is not None:
         words = lock_kinds.Context(target.memory, library.layouts, sleepers, threads.number_of_pthread, code.modules,
                                    threads.number_of_tid)
+    musl = None
+    if library.musl is not None:
+        musl = musl_kinds.Context(target, arch.of(target.architecture), threads)
     parked = read_parked(target.memory, threads, python, findings)
     return Context(target, code, library, threads, sites, sleepers, python, findings, parked,
                    PythonLocks(target, code, threads, python, parked, object_names), Blocked(target, code, sites),
-                   words, {})
+                   words, musl, {})

@@ -117,7 +117,7 @@ class Doubts:
             return because_of(self._context.findings.incomplete)
         if self._context.code.truncated is not None:
             return because("text", text=self._context.code.unlisted or self._context.code.truncated)
-        if self._context.library.layouts is None:
+        if not self._context.library.is_decoded:
             return self._context.library.why
         for gil in [self._locks[gil.lock] for gil in self._context.python.gils]:
             if gil.waiters and gil.state == "held" and not gil.holders and gil.orphan is None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from typing import Any
 
 from gdbext.errors import MemoryUnreadable, if_unreadable
 from gdbext.glibc import barrier, condvar, linker, mutex, pthread, rwlock, semaphore, stdio
@@ -91,7 +92,7 @@ class Recogniser:
 
     kind: LockKind
     functions: frozenset[str]
-    find: Callable[[Context, FutexWait, Site], SeenLock | None]
+    find: Callable[[Any, FutexWait, Site], SeenLock | None]
     needs_name: bool = False
 
 
@@ -284,13 +285,15 @@ KINDS = (
 )
 #: Kinds that only the functions on the stack identify.
 NAMED_KINDS = frozenset(row.kind for row in KINDS if row.needs_name)
-_NAMED = frozenset().union(*[row.functions for row in KINDS])
 
 
-def recognise(context: Context, wait: FutexWait, site: Site) -> SeenLock:
-    """Recognise the lock of a futex wait; its kind is ``futex`` if the wait fits no row."""
-    known = _NAMED & set(site.functions)
-    for row in KINDS:
+def recognise(context: object, wait: FutexWait, site: Site, rows: Sequence[Recogniser] = KINDS) -> SeenLock:
+    """Recognise the lock of a futex wait; its kind is ``futex`` if the wait fits no row.
+
+    :param context: what the rows need.
+    """
+    known = {name for row in rows for name in row.functions} & set(site.functions)
+    for row in rows:
         if not known & row.functions if known else row.needs_name:
             continue
         try:

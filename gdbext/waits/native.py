@@ -16,6 +16,7 @@ from gdbext.model.reasons import because, because_of
 from gdbext.runtimes.names import public_name
 from gdbext.threads.site import Site
 from gdbext.threads.threads import SeenThread
+from gdbext.waits import musl_kinds
 from gdbext.waits.context import Context
 from gdbext.waits.lock_kinds import mutex_lock, recognise, spin_lock, unknown
 
@@ -54,6 +55,8 @@ def _find_lock(seen: SeenThread, futex: FutexWait, context: Context, site: Site)
             if found is not None:
                 return found
         lock = recognise(context.words, futex, site)
+    elif context.musl is not None:
+        lock = recognise(context.musl, futex, site, musl_kinds.KINDS)
     for library in context.libraries if lock.kind == CONDVAR else ():
         found = library.find_purpose(seen, lock)
         if found is not None:

@@ -21,7 +21,7 @@ MODULES = {".".join(path.relative_to(HOME.parent).with_suffix("").parts).replace
            for path in sorted(HOME.rglob("*.py"))}
 #: The rooms from the first that data comes to: each may import those before it, and modules at the top go with them.
 ORDER = ("record", "remembered", "errors", "worklist", "library", "libraries", "model", "redact", "inferior", "elf",
-         "dwarf", "layout", "arch", "runtimes", "glibc", "cpython", "targets", "proofs", "threads", "locks",
+         "dwarf", "layout", "arch", "runtimes", "musl", "glibc", "cpython", "targets", "proofs", "threads", "locks",
          "libraries.*", "waits", "holders", "stacks", "tasks", "verdict", "known", "jobs", "crash", "snapshot",
          "glance", "narrate", "schema", "processes", "render", "commands", "launcher", "direct", "debugger")
 #: What is not of the standard library, and who may import it; `typing_extensions` is there for type checkers only.

@@ -107,9 +107,9 @@ def test_version_when_older_than_the_tables_is_not_decoded(version: str, machine
     assert version in explain(found.why)
 
 
-def test_musl_is_identified_and_not_decoded() -> None:
+def test_musl_is_identified_and_needs_no_layouts() -> None:
     found = find_c_library(FakeMemory(), [Module("/lib/ld-musl-x86_64.so.1", ())], "x86_64")
-    assert (found.name, found.layouts, said(found.why)) == ("musl", None, "musl's locks are not decoded")
+    assert (found.name, found.layouts, found.is_decoded, found.why) == ("musl", None, True, None)
 
 
 @pytest.mark.parametrize("modules", [[], [Module("/lib/libm.so.6", ())]])
