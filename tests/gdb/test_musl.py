@@ -60,7 +60,7 @@ def test_mutexes_that_record_their_owner(program: Path, kind: str) -> None:
 
 
 def test_normal_mutexes_record_no_owner(program: Path) -> None:
-    """Only where the machine code names the functions it proves who holds them."""
+    """Only where the machine code names the functions it proves their holders."""
     document = report(program, "abba")
     mutexes = [row for row in document["locks"] if row["kind"] == "mutex"]
     assert len(mutexes) == 2
