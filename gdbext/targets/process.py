@@ -100,10 +100,14 @@ class Changes:
 
 @record
 class _BriefStop:
-    """A sleeping thread was stopped for its registers: how often it had slept, and whether it slept until then."""
+    """A sleeping thread was stopped for its registers: how often it had slept, and whether it slept until then.
+
+    `ran` is when it ran last before that, by `time.monotonic`; None if that is not known.
+    """
 
     sleeps: int | None
     slept_until: bool
+    ran: float | None
 
 
 class ProcessTarget(DirectTarget):
@@ -348,6 +352,7 @@ class ProcessTarget(DirectTarget):
         """
         # a stop is one sleep more, and also another thread's turn may be one run more
         sleeps, runs = read_switches(self.pid, threads), read_runs(self.pid, threads)
+        begin, rested = time.monotonic(), seconds_since_run(self.pid, threads)
         try:
             stopped = self._stop(threads)
             now = read_switches(self.pid, stopped)
@@ -360,7 +365,7 @@ class ProcessTarget(DirectTarget):
                          and all(found.get(name) == value
                                  for name, value in self._cpu.sleeping_registers(task.call).items()
                                  if name != self._cpu.RESULT))
-                self._brief_stops[tid] = _BriefStop(before, slept)
+                self._brief_stops[tid] = _BriefStop(before, slept, begin - rested[tid] if tid in rested else None)
         except OSError as error:
             raise ThreadUnavailable(f"the thread cannot be stopped: {error.strerror}") from None
         finally:
@@ -560,6 +565,9 @@ class ProcessTarget(DirectTarget):
 
     def seconds_since_run(self, threads: Sequence[ThreadRef]) -> Mapping[int, float]:
         found = seconds_since_run(self.pid, [thread.lwp for thread in threads])
+        # a stop for registers does not end a wait
+        found.update({tid: time.monotonic() - stop.ran for tid, stop in self._brief_stops.items()
+                      if stop.slept_until and stop.ran is not None})
         return {thread.number: found[thread.lwp] for thread in threads if thread.lwp in found}
 
     def core_kept(self) -> tuple[int, int] | None:

@@ -16,7 +16,7 @@ import json
 import os
 import struct
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from gdbext.errors import CorruptStructure, GdbextError
 from gdbext.inferior.cache import CachedMemory
@@ -37,6 +37,8 @@ _SMALL_VECTOR: Final = struct.Struct("<QII")
 # std::map: the colour, then parent, leftmost and rightmost of the header, and the number of nodes
 _MAP_HEADER: Final = struct.Struct("<4Q")
 _NODE = 32
+#: A std::string of fewer characters has them in itself.
+_INLINE = 16
 #: The names of c10::ScalarType by number.
 _TYPES: Final = ("uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64", "complex32", "complex64",
                  "complex128", "bool", "qint8", "quint8", "qint32", "bfloat16")
@@ -52,6 +54,13 @@ def read_layouts() -> tuple[Layout, ...]:
     with open(_LAYOUTS, encoding="utf-8") as file:
         known = json.load(file)["layouts"]
     return tuple(each["offsets"] for each in known)
+
+
+class _Work(NamedTuple):
+    """Operations of a group: the oldest ones without an end, and the newest one that has ended."""
+
+    pending: tuple[Operation, ...] = ()
+    last: Operation | None = None
 
 
 class Recorder:
@@ -87,8 +96,7 @@ class Recorder:
         if any(after != before + 1 for before, after in zip(numbers, numbers[1:])) or (
                 numbers and numbers[-1] >= count):
             raise CorruptStructure(begin, "operations are not numbered")
-        self.operations: Sequence[tuple[tuple[str, str], Operation]] = [
-            self._operation(at, entry) for at, entry in entries]
+        self._found = self._of_groups(entries)
         self.ranks = self._read_ranks(address + layout["pg_name_to_ranks_"])
 
     def _in_order(self, begin: int, length: int, first: int, size: int) -> list[tuple[int, bytes]]:
@@ -103,19 +111,49 @@ class Recorder:
             found += [(begin + (at + i) * size, data[i * size:(i + 1) * size]) for i in range(count)]
         return found
 
-    def _operation(self, at: int, entry: bytes) -> tuple[tuple[str, str], Operation]:
+    def _of_groups(self, entries: Sequence[tuple[int, bytes]]) -> Mapping[tuple[str, str], _Work]:
+        """What is needed of the operations of each group, by its name and description; most are not decoded."""
+        found: dict[tuple[str, str], _Work] = {}
+        known: dict[bytes, tuple[str, str]] = {}
+        last: dict[tuple[str, str], tuple[int, bytes]] = {}
+        pending: dict[tuple[str, str], list[tuple[int, bytes]]] = {}
+        begin, retired, pair = (self._layout[f"Entry.{name}"] for name in ("pg_name_", "retired_", "isP2P_"))
+        for at, entry in entries:
+            # two short strings without the pointers to themselves, of which only the text differs between groups
+            raw = entry[begin + 8:begin + _STRING.size] + entry[begin + _STRING.size + 8:begin + 2 * _STRING.size]
+            key = known.get(raw)
+            if key is None:
+                key = self._group(at, entry)
+                if max(map(len, key)) < _INLINE:
+                    known[raw] = key
+            if entry[retired] > 1 or entry[pair] > 1:
+                raise CorruptStructure(at, "not an operation")
+            if not entry[retired]:
+                pending.setdefault(key, []).append((at, entry))
+            elif not entry[pair]:
+                last[key] = (at, entry)
+            found.setdefault(key, _Work())
+        for key in found:
+            newest = last.get(key)
+            found[key] = _Work(tuple([self._operation(*each) for each in pending.get(key, ())[:_MOST_ITEMS]]),
+                               self._operation(*newest) if newest is not None else None)
+        return found
+
+    def _group(self, at: int, entry: bytes) -> tuple[str, str]:
+        begin = self._layout["Entry.pg_name_"]
+        return self._string(at, entry, begin + _STRING.size), self._string(at, entry, begin)
+
+    def _operation(self, at: int, entry: bytes) -> Operation:
         layout = self._layout
-        description = self._string(at, entry, layout["Entry.pg_name_"])
-        name = self._string(at, entry, layout["Entry.pg_name_"] + _STRING.size)
         backend, _, function = self._string(at, entry, layout["Entry.profiling_name_"]).partition(":")
         is_pair = entry[layout["Entry.isP2P_"]]
         created = _word(entry, layout["Entry.time_created_"])
         number = _word(entry, layout["Entry.p2p_seq_id_" if is_pair else "Entry.collective_seq_id_"])
         retired = entry[layout["Entry.retired_"]]
-        if is_pair > 1 or retired > 1 or not function:
+        if not function:
             raise CorruptStructure(at, "not an operation")
         shape, of = self._shape(at, entry)
-        return (name, description), Operation(
+        return Operation(
             function.split()[0], number, bool(is_pair), shape, of, created / 1e9, bool(retired),
             _peer(function), backend)
 
@@ -141,7 +179,7 @@ class Recorder:
         """A ``std::string`` in data that was read from an address."""
         text: bytes
         pointer, length, inline = _STRING.unpack_from(data, offset)
-        if pointer == at + offset + 16 and length < 16:
+        if pointer == at + offset + 16 and length < _INLINE:
             text, end = inline[:length], inline[length]
         else:
             shown = min(length, _MOST_CHARACTERS)
@@ -181,15 +219,8 @@ class Recorder:
 
     def groups(self) -> tuple[Group, ...]:
         """What each group has done last, and what it has not finished."""
-        found: dict[tuple[str, str], list[Operation]] = {}
-        for key, operation in self.operations:
-            found.setdefault(key, []).append(operation)
-        return tuple(
-            Group(name, description, self.ranks.get(name),
-                  tuple(each for each in operations if not each.finished)[:_MOST_ITEMS],
-                  next((each for each in reversed(operations) if each.finished and not each.is_pair), None),
-                  "recorded")
-            for (name, description), operations in found.items())
+        return tuple([Group(name, description, self.ranks.get(name), work.pending, work.last, "recorded")
+                      for (name, description), work in self._found.items()])
 
 
 def _word(data: bytes, offset: int) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -166,6 +167,14 @@ def test_sleeping_thread_is_stopped_for_registers_and_sleeps_on(sleeping: subpro
         assert target.stopped.current == set()
         read_elsewhere(target)
         assert target.changes() == Changes()
+
+
+def test_stop_for_registers_does_not_end_a_wait(sleeping: subprocess.Popen[str]) -> None:
+    time.sleep(0.5)
+    with contextlib.closing(ProcessTarget(sleeping.pid)) as target:
+        thread = target.threads()[0]
+        assert target.registers(thread, ("rbx",))
+        assert target.seconds_since_run([thread])[thread.number] >= 0.5
 
 
 def test_thread_that_sleeps_in_another_call_has_moved(sleeping: subprocess.Popen[str]) -> None:
