@@ -66,6 +66,9 @@ def look(pids: Sequence[int], options: Options) -> Look | None:
     options, identities = replace(options, text_only=False), find_ranks(pids)
     if not identities:
         return None
+    if identities.keys() >= {*pids}:
+        # without a launcher, ranks that are not named may run
+        identities = {pid: replace(identity, local_size=None) for pid, identity in identities.items()}
     glances, begin = Glances(), time.monotonic()
     members: dict[int, Member] = {}
     for pid, identity in identities.items():
@@ -175,7 +178,6 @@ def look_at_reports(targets: Sequence[Target], documents: Sequence[object], opti
     """
     members: dict[int, Member] = {}
     reports: dict[int, Report] = {}
-    snapshots: dict[int, Snapshot] = {}
     size, now = 0, 0.0
     seen: list[Snapshot] = []
     run_all(targets, processors(), lambda target: take_snapshot(target, options), lambda _, each: seen.append(each))
@@ -189,12 +191,33 @@ def look_at_reports(targets: Sequence[Target], documents: Sequence[object], opti
             reports.update({int(rank): read_document(each) for rank, each in document["reports"].items()})
         else:
             found.append((read_document(document), None))
+    return _joined(found, members, reports, size, now)
+
+
+def look_at_known(reports: Sequence[Report]) -> Look | None:
+    """Judge a job by reports that do not change any more; None if they are not about two or more ranks of one job."""
+    known = [(rank.identity.run, rank.identity.rank) for report in reports
+             if (rank := report.rank) is not None and rank.identity.rank is not None]
+    if len(known) < 2 or len(known) != len({*known}) or len({run for run, _ in known}) > 1:
+        return None
+    return _joined([(report, None) for report in reports], {}, {}, 0, 0.0)
+
+
+def _joined(found: Iterable[tuple[Report, Snapshot | None]], members: dict[int, Member], reports: dict[int, Report],
+            size: int, now: float) -> Look:
+    """Judge a job by reports.
+
+    :param members: the ranks that are known besides.
+    """
+    snapshots: dict[int, Snapshot] = {}
     for report, snapshot in found:
         rank = report.rank
         if rank is None or rank.identity.rank is None:
             continue
         number = rank.identity.rank
-        members[number] = Member(rank.identity, report.target.pid, report.target.host, rank.groups)
+        # whether its neighbours have ended is not known: they may only not be among these reports
+        identity = replace(rank.identity, local_size=None)
+        members[number] = Member(identity, report.target.pid, report.target.host, rank.groups)
         _learn(members, number, report)
         reports[number] = report
         now = max(now, report.target.time or 0.0)

@@ -16,7 +16,8 @@ _DEBTS: dict[Debt, str] = {
     "missing": "no process", "elsewhere": "not been read", "other-operation": "called another operation",
     "other-size": "called it with another size"}
 #: What is said of a rank without a process.
-ABSENT = {"missing": "there is no process on this machine", "elsewhere": "not read: of another machine or container"}
+ABSENT = {"missing": "there is no process on this machine",
+          "elsewhere": "not read: of another machine or container, or not named"}
 #: Most ranks and ranges of ranks that a list names.
 _MANY = 8
 

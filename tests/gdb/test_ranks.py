@@ -67,6 +67,17 @@ def test_a_deadlock_in_one_rank(tmp_path: Path) -> None:
         assert launch("report", str(job.ranks[2]), "--color", "never").stdout.splitlines()[2].startswith("DEADLOCK: ")
 
 
+def test_triage_of_ranks(tmp_path: Path) -> None:
+    with running("lock", tmp_path) as job:
+        ran = launch("triage", *map(str, job.ranks), "--color", "never")
+        assert ran.status == 1
+        assert ran.stdout.startswith("HUNG JOB: 2 of 3 ranks wait in all_reduce #13 of default_pg")
+        assert "rank 2 has not called it" in ran.stdout.splitlines()[0]
+        # one that was not named may have called it
+        some = launch("ranks", *map(str, job.ranks[:2]), "--json")
+        assert json.loads(some.stdout)["operations"][0]["owing"][0]["debt"] == "elsewhere"
+
+
 def test_joined_documents(tmp_path: Path) -> None:
     """Reports on each rank, as from several machines, give the same answer as the ranks at one moment."""
     with running("lock", tmp_path) as job:
@@ -84,9 +95,9 @@ def test_joined_documents(tmp_path: Path) -> None:
         assert found["verdict"]["causes"] == [2]
         assert found["operations"][0]["waiting"] == [0, 1]
         assert found["reports"]["2"]["verdict"]["kind"] == "deadlock"
-    # the file of rank 2 is not there, though it ran on the same machine
+    # the file of rank 2 is not there: nothing is said of it
     lacking = launch("ranks", *names[:2], "--json")
-    assert json.loads(lacking.stdout)["operations"][0]["owing"][0]["debt"] == "missing"
+    assert json.loads(lacking.stdout)["operations"][0]["owing"][0]["debt"] == "elsewhere"
 
 
 @pytest.mark.parametrize(("scene", "debt"), [
@@ -161,6 +172,8 @@ def test_the_cores_of_all_ranks(tmp_path: Path) -> None:
     assert found["verdict"]["causes"] == [2]
     assert found["operations"][0]["waiting"] == [0, 1]
     assert [each["identity"]["rank"] for each in found["ranks"]] == [0, 1, 2]
+    triage = launch("triage", *map(str, cores), "--color", "never")
+    assert triage.stdout.startswith("HUNG JOB: 2 of 3 ranks wait in all_reduce #13 of default_pg")
 
 
 def test_bad_targets(tmp_path: Path) -> None:

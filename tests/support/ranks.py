@@ -26,10 +26,10 @@ class Job(NamedTuple):
 
 
 @contextlib.contextmanager
-def running(scene: str, directory: Path) -> Iterator[Job]:
-    """Run a job until its ranks are in their final state; then it ends."""
+def running(scene: str, directory: Path, size: int = SIZE) -> Iterator[Job]:
+    """Run a job of some ranks until its ranks are in their final state; then it ends."""
     program = samples.SOURCES / "ranks.py"
-    with subprocess.Popen([sys.executable, program, scene, str(SIZE), samples.build("libtorch_cpu.so")],
+    with subprocess.Popen([sys.executable, program, scene, str(size), samples.build("libtorch_cpu.so")],
                           cwd=directory, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
         try:
             assert process.stdout is not None

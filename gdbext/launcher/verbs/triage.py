@@ -24,11 +24,16 @@ from gdbext.launcher.snapshots.pool import processors, run_all
 from gdbext.launcher.snapshots.progress import Progress
 from gdbext.launcher.snapshots.snapshot import Snapshot, end_running, take_snapshot
 from gdbext.launcher.status import NO_GDB, NoGdb, Unreadable
-from gdbext.render.escape import json_line, printable
+from gdbext.model import Report
+from gdbext.render.escape import as_text, concatenated, json_line, printable
 from gdbext.render.style import Style
 
 if TYPE_CHECKING:
+    from gdbext.launcher.job import Look
     from gdbext.launcher.verbs.dask import RemoteSnapshots
+
+#: Most reports on ranks that are kept.
+_MOST_RANKS = 1024
 
 NAME = "triage"
 HELP = "many cores or processes, grouped by what happened"
@@ -102,16 +107,33 @@ def _report(targets: Sequence[Target], how: Options, options: argparse.Namespace
             say(f"gdbext triage: interrupted; {read.count:,} of {len(targets):,} were read")
             _write(read.grouped(), targets, options)
         raise
-    _write(found, targets, options)
+    _write(found, targets, options, None if remote is not None or options.json else _job_of(targets, read, how))
     return found.status
 
 
-def _write(found: Triage, targets: Sequence[Target], options: argparse.Namespace) -> None:
+def _job_of(targets: Sequence[Target], read: Collected, how: Options) -> Look | None:
+    """The job whose ranks the targets are, if it does not go on; None otherwise."""
+    if len(read.ranks) < 2:
+        return None
+    from gdbext.launcher import job
+
+    # processes are read once more: what they do belongs together only at one moment
+    pids = [target.pid for target in targets if target.pid is not None]
+    found = job.look(pids, how) if pids else job.look_at_known(read.ranks)
+    return found if found is not None and found.job.kind in ("hung", "waits") else None
+
+
+def _write(found: Triage, targets: Sequence[Target], options: argparse.Namespace, job: Look | None = None) -> None:
     what = "target" if any(target.pid is not None for target in targets) else "core"
     if options.json:
         write(json_line(classes.as_document(found)))
     else:
-        write_report(classes.text(found, what, Style(parse_colour(options))), options.pager)
+        text = classes.text(found, what, Style(parse_colour(options)))
+        if job is not None:
+            from gdbext.launcher import job_page
+
+            text = concatenated([job_page.head(job), as_text([""]), text])
+        write_report(text, options.pager)
     if options.html is not None:
         from gdbext.render.html import html_page
 
@@ -127,6 +149,8 @@ class Collected:
 
     def __init__(self, total: int) -> None:
         self.count = 0
+        #: The reports on ranks of a job.
+        self.ranks: list[Report] = []
         self._total = total
         self._grouping = Grouping()
         self._failures: list[Failure] = []
@@ -168,6 +192,9 @@ class Collected:
         if signature is None or seen.report is None:
             self._failures.append(failure)
             return failure
+        rank = seen.report.rank
+        if rank is not None and rank.identity.rank is not None and len(self.ranks) < _MOST_RANKS:
+            self.ranks.append(seen.report)
         if seen.problem is not None:
             self._incomplete.append(failure)
         self._grouping.add(name, signature, len(seen.report.threads), seen.document)

@@ -113,7 +113,6 @@ class Recorder:
 
     def _of_groups(self, entries: Sequence[tuple[int, bytes]]) -> Mapping[tuple[str, str], _Work]:
         """What is needed of the operations of each group, by its name and description; most are not decoded."""
-        found: dict[tuple[str, str], _Work] = {}
         known: dict[bytes, tuple[str, str]] = {}
         last: dict[tuple[str, str], tuple[int, bytes]] = {}
         pending: dict[tuple[str, str], list[tuple[int, bytes]]] = {}
@@ -132,12 +131,9 @@ class Recorder:
                 pending.setdefault(key, []).append((at, entry))
             elif not entry[pair]:
                 last[key] = (at, entry)
-            found.setdefault(key, _Work())
-        for key in found:
-            newest = last.get(key)
-            found[key] = _Work(tuple([self._operation(*each) for each in pending.get(key, ())[:_MOST_ITEMS]]),
-                               self._operation(*newest) if newest is not None else None)
-        return found
+        return {key: _Work(tuple([self._operation(*each) for each in pending.get(key, ())[:_MOST_ITEMS]]),
+                           self._operation(*last[key]) if key in last else None)
+                for key in dict.fromkeys([*last, *pending])}
 
     def _group(self, at: int, entry: bytes) -> tuple[str, str]:
         begin = self._layout["Entry.pg_name_"]
