@@ -6,10 +6,11 @@ import re
 from collections.abc import Mapping, Sequence
 
 from gdbext.model import Crash, Frame, PyFrame, Thread
+from gdbext.narrate.brief import brief
 from gdbext.narrate.deadlocks import deadlock_headline
 from gdbext.narrate.frames import frame_line
-from gdbext.narrate.names import Facts, short_lock, thread_name
-from gdbext.narrate.sentences import sentence, stopped_by, undecided
+from gdbext.narrate.names import Facts, heading, short_lock, thread_name
+from gdbext.narrate.sentences import sentence, stopped_by, undecided, verdict_title
 from gdbext.narrate.words import Foreign, Words, listed, plain, plural, reason
 
 #: The kinds of verdicts. `UNKNOWN`: no deadlock was found, and none can be ruled out.
@@ -23,6 +24,8 @@ _RUNTIME = re.compile(C_LIBRARY.pattern + r"|libstdc\+\+|libc\+\+|libgcc_s")
 NOT_READ, READ_IN_PART = "Not read:", "Read in part:"
 #: How many locks a headline of a process names.
 MANY_LOCKS = 4
+#: How many groups of threads a class shows.
+_MANY_THREADS = 4
 #: The functions in which an event loop waits.
 _EVENTS = ("epoll_wait", "epoll_pwait", "epoll_pwait2", "poll", "ppoll", "select", "pselect")
 #: The functions of the MPI standard, and their profiling variants.
@@ -83,8 +86,13 @@ def title(facts: Facts) -> Words:
     stopped: Words = (*stopped_by(report.target.stopped), "; ") if report.target.stopped is not None else ()
     first = min(report.threads, key=lambda thread: thread.number, default=None)
     does: Words = ("no threads",) if first is None else _first_thread(facts, first)
-    if kind != UNKNOWN:
+    if kind == STOPPED:
         return (*stopped, *does)
+    if kind == OTHER:
+        # what the first thread does says more than that nothing is wrong
+        is_about_first = first is None or facts.verdict.kind == "idle" or facts.verdict.threads == (first.number,)
+        says = does if facts.verdict.outcome == "fine" and is_about_first else sentence(facts)
+        return (f"{verdict_title(facts.verdict)}: ", *says)
     return (*(undecided(report) if report.no_verdict else sentence(facts)), "; ", *does)
 
 
@@ -124,9 +132,14 @@ def _first_thread(facts: Facts, first: Thread) -> Words:
     return (*thread_name(facts, first.number), does, *where)
 
 
+def threads_of_verdict(facts: Facts) -> list[Words]:
+    """The threads that the verdict is about, each with its place in the program's own code."""
+    return [(*heading(members), ": ", *words) for members, words in brief(facts, _MANY_THREADS).groups if words]
+
+
 def with_kind(kind: str, words: str) -> str:
     """The title of a class, preceded by its kind unless the title contains that."""
-    return words if kind == DEADLOCK else f"{kind}: {words}"
+    return words if kind in (DEADLOCK, OTHER) else f"{kind}: {words}"
 
 
 def summary(counts: Mapping[str, int], classes: int, failures: int, what: str = "core") -> str:
@@ -140,7 +153,7 @@ def summary(counts: Mapping[str, int], classes: int, failures: int, what: str = 
 
 def stacks_heading(kind: str, threads: int, representative: str) -> Words:
     """The heading of the stacks of a class's representative."""
-    all_threads = f"stacks of all {threads:,} threads"
+    all_threads = f"stacks of all {threads:,} threads" if threads != 1 else "stack of its thread"
     what = {DEADLOCK: "stacks of its threads", CRASH: "innermost frames"}.get(kind, all_threads)
     return (f"{what} in ", Foreign(representative, 300), ":")
 

@@ -78,8 +78,8 @@ def html_page(targets: Sequence[Shown], title: str, classes: Sequence[Mapping[st
 
     :param classes: classes of targets: `verdict` in words, `count`, `members` (targets), and the `representative`
         target.
-    :param between: waits between targets: `waiter` and `holder` (targets; `holder` may be None), `what` in words, and
-        whether the wait is part of a `deadlock`.
+    :param between: waits between targets: `waiter` and `holder` (targets; `holder` may be None), `what` after
+        the word "waits" ("for the end of process 9"), and whether the wait is part of a `deadlock`.
     """
     views = [View(each, index) for index, each in enumerate(targets)]
     anchors = {view.target: view.anchor for view in views}
@@ -308,7 +308,7 @@ def _between(between: Sequence[Mapping[str, Any]], anchors: Mapping[str, str]) -
         targets = [end for end in (edge["waiter"], edge["holder"]) if end is not None]
         for target in targets:
             made.add(Node(f"target {target}", "thread", [printable(target, 120)], anchors.get(target), bad))
-        made.add(Node(what, "lock", [printable(edge["what"], 120)], None, bad))
+        made.add(Node(what, "lock", [printable(edge["what"].removeprefix("for "), 120)], None, bad))
         made.connect(f"target {targets[0]}", what, "waits", bad)
         for holder in targets[1:]:
             made.connect(what, f"target {holder}", "for", bad)

@@ -20,7 +20,7 @@ from gdbext.errors import BadDocument
 from gdbext.launcher.status import FOUND, NO_ANSWER, NOTHING_FOUND, status_of, worst
 from gdbext.model import RECORDED, Crash, Deadlock, Frame, Lock, PyFrame, Report, Thread, weakest
 from gdbext.narrate import classes as words
-from gdbext.narrate.classes import C_LIBRARY, CRASH, DEADLOCK, KINDS, module_of, without_polling
+from gdbext.narrate.classes import C_LIBRARY, CRASH, DEADLOCK, KINDS, OTHER, module_of, without_polling
 from gdbext.narrate.deadlocks import cycle_line
 from gdbext.narrate.frames import file_name, frame_line
 from gdbext.narrate.names import Facts
@@ -165,6 +165,7 @@ def signature(report: Report) -> Signature:
         key = _crash_key(report.crash)
     else:
         key = sorted({tuple(_collapsed(map(frame_key, without_polling(thread.stack)))) for thread in report.threads})
+        key = [facts.verdict.kind, key]
         if report.target.stopped is not None:
             key = [report.target.stopped.by, report.target.stopped.name, key]
     digest = hashlib.sha256(json.dumps([kind, key]).encode()).hexdigest()
@@ -172,7 +173,13 @@ def signature(report: Report) -> Signature:
         status = FOUND
     else:  # a program that another process killed is judged like one that lives
         status = status_of(report if report.crash is None else replace(report, crash=None, verdict=None))
-    return Signature(kind, digest[:16], printable(plain(words.title(facts)), 400), status)
+    title = plain(words.title(facts))
+    return Signature(kind, digest[:16], printable(_without_addresses(title) if kind == OTHER else title, 400), status)
+
+
+def _without_addresses(text: str) -> str:
+    """A title without what differs from one run of a program to the next."""
+    return re.sub(rf" {_ADDRESS.pattern}", "", text)
 
 
 # -- what counts ---------------------------------------------------------------------------------------------
@@ -350,6 +357,8 @@ def _representative(each: Class, report: Report) -> Iterator[str]:
         if evidence != RECORDED and why is not None:
             yield f"({evidence}: {printable(reason(why).text, 300)})"
         shown = tuple(facts.known({number: None for deadlock in report.deadlocks for number in deadlock.threads}))
+    if each.kind != CRASH:
+        yield from (printable(plain(line), 400) for line in words.threads_of_verdict(facts))
     yield printable(plain(words.stacks_heading(each.kind, len(shown), each.representative)))
     if each.kind == CRASH and report.crash is not None:
         yield from (f"     {printable(frame_line(frame), 300)}" for frame in report.crash.stack.frames[:8])

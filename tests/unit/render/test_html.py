@@ -144,15 +144,15 @@ def test_classes_link_to_their_representatives() -> None:
 
 
 def test_waits_between_targets_are_drawn() -> None:
-    between = [{"waiter": "scheduler <b>", "what": "pipe:[4711]", "holder": "worker", "deadlock": True},
-               {"waiter": "worker", "what": "pipe:[4712]", "holder": "scheduler <b>", "deadlock": True},
-               {"waiter": "task", "what": "pipe:[4713]", "holder": "a process elsewhere", "deadlock": False},
-               {"waiter": "task", "what": "a child", "holder": None, "deadlock": False}]
+    between = [{"waiter": "scheduler <b>", "what": "to read pipe:[4711]", "holder": "worker", "deadlock": True},
+               {"waiter": "worker", "what": "to read pipe:[4712]", "holder": "scheduler <b>", "deadlock": True},
+               {"waiter": "task", "what": "to read pipe:[4713]", "holder": "a process elsewhere", "deadlock": False},
+               {"waiter": "task", "what": "for the end of process 9", "holder": None, "deadlock": False}]
     made = page(*several(), between=between)
     text = made.text("main")
     assert text.startswith("Deadlock across targets")
-    assert "scheduler <b> waits for pipe:[4711] of worker (deadlock)" in text
-    assert "task waits for a child" in text
+    assert "scheduler <b> waits to read pipe:[4711]; worker can end that (deadlock)" in text
+    assert "task waits for the end of process 9" in text
     found = boxes(made)
     assert {found[f"#target{index}"][0] for index in (0, 1)} == {"node thread bad"}
     # in a separate drawing

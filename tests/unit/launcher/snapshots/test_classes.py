@@ -277,9 +277,9 @@ def test_numbers_in_file_names_do_not_change_the_class() -> None:
 def test_title_without_a_verdict_describes_the_first_thread() -> None:
     made = threads([frame("read", "libc.so.6"), frame("take"), py("main", line=7)])
     made["threads"][0].update(status="blocked", syscall="read")
-    assert signature(made).title == 'thread 1 "MainThread" is blocked in read in main (job.py:7)'
-    assert signature(threads()).title == "no threads"
-    assert signature(threads([frame("read", "libc.so.6")])).title == 'thread 1 "MainThread" runs'
+    assert signature(made).title == 'COMPUTING: thread 1 "MainThread" is blocked in read in main (job.py:7)'
+    assert signature(threads()).title == "COMPUTING: no threads"
+    assert signature(threads([frame("read", "libc.so.6")])).title == 'COMPUTING: thread 1 "MainThread" runs'
 
 
 MPI, LOOP = "libmpi.so.40", "libopen-pal.so.40"
@@ -316,12 +316,12 @@ def test_name_with_the_prefix_of_mpi_is_not_mpi() -> None:
 def test_title_of_a_wait_in_mpi() -> None:
     made = in_mpi(frame("sched_yield", "libc.so.6"), frame("ompi_sync_wait_mt", LOOP))
     made["threads"][0].update(status="running", syscall=None)
-    said = 'thread 1 "MainThread" runs in PMPI_Allreduce (libmpi.so.40) called by '
+    said = 'COMPUTING: thread 1 "MainThread" runs in PMPI_Allreduce (libmpi.so.40) called by '
     assert signature(made).title == said + "reduce (solver)"
     made["threads"][0]["stack"][-1:] = [py("solve", line=7)]
     assert signature(made).title == said + "solve (job.py:7)"
     made["threads"][0]["stack"][3:] = []
-    assert signature(made).title == 'thread 1 "MainThread" runs in PMPI_Allreduce (libmpi.so.40)'
+    assert signature(made).title == said.removesuffix(" called by ")
 
 
 def test_merged_stacks_branch_where_stacks_differ() -> None:
@@ -421,7 +421,7 @@ def test_text_lists_classes_and_failures() -> None:
     assert "other0, other1, other2, other3 and 5 more" in text
     assert "Not read:\n   cores/x: not a core; name a core" in text
     assert "Read in part:\n   other1: cut off" in text
-    assert text.index("x deadlock of") < text.index("crash:") < text.index("other:")
+    assert text.index("x deadlock of") < text.index("crash:") < text.index("COMPUTING:")
 
 
 @pytest.mark.parametrize("problem", ["cores/x is not a core", "cores/x: Permission denied"])
