@@ -36,8 +36,8 @@ class ThreadPrint:
 class TaskPrint:
     """What must be true of one task of asyncio or trio.
 
-    `waits_for` are kinds of what it waits for, any of which will do, `frames` as in `ThreadPrint`. If `unheld`, no task
-    has what it waits for.
+    `waits_for` are kinds of locks and other objects, any of which will do, `frames` as in `ThreadPrint`. If `unheld`,
+    no task holds the lock.
     """
 
     waits_for: tuple[str, ...] = ()
@@ -68,7 +68,7 @@ class Fingerprint:
     workaround: str | None = None
 
     def is_affected(self, version: str) -> bool | None:
-        """Whether a version has the bug; None if it lies between versions that were tried."""
+        """Whether a version has the bug; None if it was not tried and is between versions that were."""
         here = _parsed(version)
         if here is None:
             return None
