@@ -209,7 +209,7 @@ def test_the_launcher_runs_without_gdb() -> None:
                 "gdbext.model.kinds",
                 "gdbext.model.reasons", "gdbext.model.verdict", "gdbext.narrate", "gdbext.narrate.classes",
                 "gdbext.narrate.cluster", "gdbext.narrate.deadlocks", "gdbext.narrate.frames", "gdbext.narrate.issue",
-                "gdbext.narrate.names",
+                "gdbext.narrate.known", "gdbext.narrate.names",
                 "gdbext.narrate.operations", "gdbext.narrate.processes", "gdbext.narrate.ranks",
                 "gdbext.narrate.reasons", "gdbext.narrate.sentences", "gdbext.narrate.threads",
                 "gdbext.narrate.verdict", "gdbext.narrate.words", "gdbext.record", "gdbext.redact",

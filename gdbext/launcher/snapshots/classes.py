@@ -23,6 +23,7 @@ from gdbext.narrate import classes as words
 from gdbext.narrate.classes import C_LIBRARY, CRASH, DEADLOCK, KINDS, OTHER, module_of, without_polling
 from gdbext.narrate.deadlocks import cycle_line
 from gdbext.narrate.frames import file_name, frame_line
+from gdbext.narrate.known import known_bug
 from gdbext.narrate.names import Facts
 from gdbext.narrate.words import plain, problem_of, reason
 from gdbext.record import record
@@ -350,6 +351,7 @@ def first_cycle(facts: Facts) -> str:
 
 def _representative(each: Class, report: Report) -> Iterator[str]:
     facts, shown = Facts(report), report.threads
+    yield from (printable(plain(known_bug(bug)), 600) for bug in report.known)
     if each.kind == DEADLOCK:
         yield first_cycle(facts)
         evidence = weakest([deadlock.evidence for deadlock in report.deadlocks])
