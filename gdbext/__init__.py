@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from gdbext.launcher.api import Report, install_signal, report
+    from gdbext.launcher.api import Report, install_signal, install_watchdog, report
 
 __version__ = "0.1.0"
-__all__ = ["Report", "__version__", "install_signal", "report"]
+__all__ = ["Report", "__version__", "install_signal", "install_watchdog", "report"]
 
 
 def __getattr__(name: str) -> Any:

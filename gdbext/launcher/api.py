@@ -1,4 +1,4 @@
-"""What programs use: ``import gdbext``; then `gdbext.report`, `gdbext.Report` and `gdbext.install_signal`."""
+"""What programs use after ``import gdbext``: `report`, `Report`, `install_signal`, `install_watchdog`."""
 
 from __future__ import annotations
 
@@ -210,5 +210,29 @@ def install_signal(number: signal.Signals, directory: str | os.PathLike[str]) ->
     except BaseException:
         os.close(writer)
         raise
+    finally:
+        os.close(reader)
+
+
+def install_watchdog(seconds: float, directory: str | os.PathLike[str]) -> None:
+    """Let this process report on itself and its descendants when its main thread has not moved for some time.
+
+    A second process is started now, which this one allows to trace it, so no right is needed. It reads in /proc how
+    much processor time the main thread uses. If that is less than 2 % for so long, it takes a report from outside; a
+    thread of an event loop that waits for work looks the same, so the report is written only if it finds a deadlock
+    or another problem, and a second one after a second does too. The text and the page are in the directory. A hang is
+    reported once. The second process ends with this one.
+
+    :param seconds: how long the main thread must not have moved.
+    :raises ValueError: the time is not positive.
+    """
+    from gdbext.launcher.watching.helper import start_helper
+
+    if not seconds > 0:
+        raise ValueError("the time must be more than 0 seconds")
+    reader, _ = os.pipe()  # its other end is closed when this process ends
+    try:
+        start_helper("gdbext.launcher.watching.on_silence", os.getpid(), float(seconds), os.path.abspath(directory),
+                     stdin=reader)
     finally:
         os.close(reader)

@@ -10,6 +10,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from gdbext.launcher.snapshots.rights import container_kind
+
 #: Source: core(5).
 _PATTERN, _USES_PID = Path("/proc/sys/kernel/core_pattern"), Path("/proc/sys/kernel/core_uses_pid")
 #: Where programs that the kernel pipes cores to keep them, as patterns with the PID.
@@ -41,6 +43,8 @@ def who_keeps(pattern: str) -> str:
     if "apport" in pattern:
         return "they are in /var/crash, of packages only; for all: sysctl kernel.core_pattern=core.%p"
     if not os.path.exists(pattern[1:].split(" ")[0]):
+        if container_kind() is None:
+            return "that program does not exist, so there are none: sysctl kernel.core_pattern=core.%p"
         return "that program runs outside of this container: search there, or sysctl kernel.core_pattern=core.%p there"
     return "ask the administrator where they are"
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from gdbext.errors import UsageError
 from gdbext.launcher.snapshots.cores import STANDARD_INPUT
 from gdbext.launcher.snapshots.options import Target
+from gdbext.launcher.snapshots.rights import container_kind
 from gdbext.launcher.status import Unreadable
 from gdbext.render.escape import printable
 
@@ -94,7 +95,8 @@ def _processes_named(wanted: re.Pattern[str]) -> list[int]:
     found = find_processes(wanted)
     if not found:
         raise Unreadable(f"no process matches {printable(wanted.pattern)}",
-                         "`ps -e` lists the processes; inside a container only its own are visible")
+                         "`ps -e` lists the processes"
+                         + ("; inside a container only its own are visible" if container_kind() else ""))
     return found
 
 

@@ -103,3 +103,58 @@ def test_process_that_holds_the_gil_reports_on_itself_and_its_helper_ends_with_i
     while os.path.exists(f"/proc/{helper}") and time.monotonic() < end:
         time.sleep(0.05)
     assert not os.path.exists(f"/proc/{helper}")
+
+
+#: Its main thread waits for a lock that its other thread holds and that wants the first one's, or for input.
+_WATCHED = """
+import gdbext, sys, threading
+gdbext.install_watchdog(1.0, sys.argv[1])
+first, second, both = threading.Lock(), threading.Lock(), threading.Barrier(2)
+def other():
+    with second:
+        both.wait()
+        if sys.argv[2] == "deadlock":
+            first.acquire()
+threading.Thread(target=other, daemon=True).start()
+with first:
+    both.wait()
+    print(flush=True)
+    if sys.argv[2] == "deadlock":
+        second.acquire()
+sys.stdin.read(1)
+"""
+
+
+def _children(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+@pytest.mark.parametrize("way", ["deadlock", "input"])
+def test_watchdog_reports_a_hang_once_and_no_wait_for_input(way: str, tmp_path: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", _WATCHED, str(tmp_path), way], env=environment(),
+                          stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            process.stdout.readline()
+            helper, = _children(process.pid)
+            end = time.monotonic() + (patience(60) if way == "deadlock" else 8)
+            while not list(tmp_path.glob("*.txt")) and time.monotonic() < end:
+                time.sleep(0.1)
+            found = list(tmp_path.glob("*.txt"))
+            if way == "input":
+                assert found == []
+                return
+            assert "DEADLOCK: 2 threads wait for each other" in found[0].read_text()
+            time.sleep(4)
+            assert list(tmp_path.glob("*.txt")) == found, "the hang is reported once"
+        finally:
+            process.kill()
+    end = time.monotonic() + patience(20)
+    while os.path.exists(f"/proc/{helper}") and time.monotonic() < end:
+        time.sleep(0.05)
+    assert not os.path.exists(f"/proc/{helper}")
+
+
+def test_watchdog_wants_a_positive_time(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="more than 0 seconds"):
+        gdbext.install_watchdog(0, tmp_path)

@@ -12,7 +12,7 @@ from pathlib import Path
 from gdbext.inferior.proc.status import has_ended, living_task, process_name, status_field
 from gdbext.launcher.snapshots.elf import check_machine
 from gdbext.launcher.snapshots.preparation import Preparation
-from gdbext.launcher.snapshots.rights import CAP_SYS_ADMIN, CAP_SYS_CHROOT, has_capability
+from gdbext.launcher.snapshots.rights import CAP_SYS_ADMIN, CAP_SYS_CHROOT, container_kind, has_capability
 from gdbext.launcher.status import Unreadable
 from gdbext.render.escape import fits_in_command, printable
 
@@ -127,8 +127,8 @@ def check_process(pid: int) -> None:
             named = ", ".join(f"{other} ({printable(process_name(other), 60)})" for other in inside[:_MAX_NAMED])
             raise Unreadable(f"there is no process {pid} here; other PID namespaces have one",
                              f"give its number here: {named}")
-        raise Unreadable(f"there is no process {pid}", "`ps -e` lists the processes; inside a container "
-                         "only its own are visible")
+        raise Unreadable(f"there is no process {pid}", "`ps -e` lists the processes"
+                         + ("; inside a container only its own are visible" if container_kind() else ""))
     if group != str(pid):
         raise Unreadable(f"{pid} is a thread of process {group} ({printable(process_name(group), 60)})",
                          f"give the process: {group}")

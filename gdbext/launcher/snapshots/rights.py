@@ -16,8 +16,9 @@ from gdbext.render.escape import printable
 
 #: Bits of capability sets. Source: Linux 6.1 include/uapi/linux/capability.h.
 CAP_SYS_CHROOT, CAP_SYS_PTRACE, CAP_SYS_ADMIN = 18, 19, 21
-GIVE_CAPABILITY = ("give the container the capability SYS_PTRACE (docker run --cap-add=SYS_PTRACE), or run gdbext on "
-                   "the host")
+# the path of a control group names the software that made the container
+_CONTAINERS = (("docker", "Docker"), ("kubepods", "Kubernetes"), ("libpod", "Podman"), ("lxc", "LXC"),
+               ("containerd", "containerd"))
 #: How long a thread must be in an uninterruptible sleep, in seconds.
 _STILL = 0.3
 #: Most characters of the name of a function of the kernel.
@@ -52,10 +53,37 @@ def why_not_traced(pid: int) -> tuple[str, str]:
             return (f"{what}: kernel.yama.ptrace_scope is {scope}",
                     "run gdbext as root (sudo), or allow it: sysctl kernel.yama.ptrace_scope=0")
     if status_field("self", "Seccomp") == "2" or (os.geteuid() == 0 and not has_capability(CAP_SYS_PTRACE)):
-        return (f"{what} from inside this container",
-                GIVE_CAPABILITY)
-    return (f"{what}: it has more rights than you, or has made itself undumpable",
-            "run gdbext as root (sudo), in the container of the process or on its host")
+        container = container_kind()
+        where = "from inside this container" if container else "from here: the capability or a system call is denied"
+        return f"{what} {where}", give_capability(container)
+    where = ", in the container of the process or on its host" if container_kind() else ""
+    return f"{what}: it has more rights than you, or has made itself undumpable", f"run gdbext as root (sudo){where}"
+
+
+def give_capability(container: str | None) -> str:
+    """How the missing right is given.
+
+    :param container: the kind of container that this process is in, None outside.
+    """
+    if container is None:
+        return ("run gdbext as root with CAP_SYS_PTRACE (sudo), outside of what has dropped it or filters system "
+                "calls, such as a service or a sandbox")
+    return "give the container the capability SYS_PTRACE (docker run --cap-add=SYS_PTRACE), or run gdbext on the host"
+
+
+def container_kind() -> str | None:
+    """The kind of container that this process is in; None if it is in none, or that is not known."""
+    if os.path.exists("/.dockerenv"):
+        return "Docker"
+    if os.path.exists("/run/.containerenv"):
+        return "Podman"
+    if os.environ.get("KUBERNETES_SERVICE_HOST"):
+        return "Kubernetes"
+    try:
+        groups = Path("/proc/1/cgroup").read_text(errors="replace")
+    except OSError:
+        return None
+    return next((kind for word, kind in _CONTAINERS if word in groups), None)
 
 
 def why_not_attached(pid: int) -> str | None:

@@ -6,7 +6,6 @@ import argparse
 import os
 import resource
 from collections.abc import Iterator
-from pathlib import Path
 
 from gdbext.inferior.proc.status import status_field
 from gdbext.launcher.cli import add_gdb
@@ -17,7 +16,8 @@ from gdbext.launcher.snapshots.finding import find_gdb, probe
 from gdbext.launcher.snapshots.rights import (
     CAP_SYS_ADMIN,
     CAP_SYS_PTRACE,
-    GIVE_CAPABILITY,
+    container_kind,
+    give_capability,
     has_capability,
     ptrace_scope,
 )
@@ -37,9 +37,6 @@ examples:
 
 exit status: 0 all is well, 3 something is missing, 4 no GDB or a GDB without Python"""
 
-# the path of a control group names the software that made the container
-_CONTAINERS = (("docker", "Docker"), ("kubepods", "Kubernetes"), ("libpod", "Podman"), ("lxc", "LXC"),
-               ("containerd", "containerd"))
 _GOOD, _BAD, _NOTE = "ok", "missing", "note"
 #: The initial namespaces have fixed numbers. Source: Linux 6.1 include/linux/proc_ns.h.
 _INITIAL_PIDS, _INITIAL_USERS = "pid:[4026531836]", "user:[4026531837]"
@@ -160,22 +157,7 @@ def _capability(container: str | None) -> str:
                 "securityContext.capabilities.add: [SYS_PTRACE]")
     if container in ("Docker", "Podman"):
         return f"{container.lower()} run --cap-add=SYS_PTRACE ..., or run gdbext on the host"
-    return GIVE_CAPABILITY
-
-
-def container_kind() -> str | None:
-    """The kind of container that this process is in; None if it is in none, or that is not known."""
-    if os.path.exists("/.dockerenv"):
-        return "Docker"
-    if os.path.exists("/run/.containerenv"):
-        return "Podman"
-    if os.environ.get("KUBERNETES_SERVICE_HOST"):
-        return "Kubernetes"
-    try:
-        groups = Path("/proc/1/cgroup").read_text(errors="replace")
-    except OSError:
-        return None
-    return next((kind for word, kind in _CONTAINERS if word in groups), None)
+    return give_capability(container)
 
 
 def _namespace(kind: str) -> str | None:

@@ -17,7 +17,7 @@ _START = ("import sys; sys.path.insert(0, {home!r}); import gdbext; sys.path.app
           "from {module} import main; main(*{arguments!r})")
 
 
-def start_helper(module: str, *arguments: str | int | bool | None, stdin: int | IO[bytes],
+def start_helper(module: str, *arguments: str | float | bool | None, stdin: int | IO[bytes],
                  stdout: int | None = subprocess.DEVNULL, stderr: int | None = None) -> subprocess.Popen[str]:
     """Start a process that runs the function `main` of a module, and allow it to trace this process.
 

@@ -59,9 +59,15 @@ def test_core_that_systemd_keeps(folder: Path, monkeypatch: pytest.MonkeyPatch, 
     ("", (-1, -1), "kernel.core_pattern is empty"), ("core.%p", (-1, -1), "no core was found by kernel.core_pattern"),
     ("|/usr/lib/systemd/systemd-coredump %P", (0, 0), "coredumpctl list"),
     ("|/usr/share/apport/apport %p", (0, 0), "/var/crash"),
-    ("|/none/such %p", (0, 0), "that program runs outside of this container")])
+    ("|/none/such %p", (0, 0), "that program does not exist")])
 def test_why_there_is_no_core(folder: Path, monkeypatch: pytest.MonkeyPatch, pattern: str, limits: tuple[int, int],
                               said: str) -> None:
     (folder / "pattern").write_text(pattern)
     monkeypatch.setattr(resource, "getrlimit", lambda _: limits)
+    monkeypatch.setattr(kernel_cores, "container_kind", lambda: None)
     assert said in kernel_cores.why_no_core()
+
+
+def test_program_that_keeps_cores_may_be_outside_of_the_container(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernel_cores, "container_kind", lambda: "Docker")
+    assert "that program runs outside of this container" in kernel_cores.who_keeps("|/none/such %p")

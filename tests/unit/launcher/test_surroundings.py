@@ -109,7 +109,8 @@ def test_environment_of_gdb_has_no_python_variables(monkeypatch: pytest.MonkeyPa
     ({"Uid": "0\t0\t0\t0"}, 1000, 0, "it belongs to user 0, you are user 1000", "sudo"),
     ({"Uid": "1000\t1000\t1000\t1000"}, 1000, 1, "ptrace_scope is 1", "ptrace_scope=0"),
     ({"Uid": "1000\t1000\t1000\t1000"}, 1000, 3, "ptrace_scope is 3", "core"),
-    ({"Uid": "0\t0\t0\t0", "Seccomp": "2"}, 0, None, "from inside this container", "--cap-add=SYS_PTRACE"),
+    ({"Uid": "0\t0\t0\t0", "Seccomp": "2"}, 0, None, "from here: the capability or a system call is denied",
+     "outside of what has dropped it"),
     ({"Uid": "1000\t1000\t1000\t1000"}, 1000, 0, "more rights than you", "root"),
 ])
 def test_missing_right_to_trace_has_a_hint(status: Mapping[str, str], uid: int, scope: int | None, why: str,
@@ -117,12 +118,25 @@ def test_missing_right_to_trace_has_a_hint(status: Mapping[str, str], uid: int, 
                                            monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: uid)
     monkeypatch.setattr(rights, "ptrace_scope", lambda: scope)
+    monkeypatch.setattr(rights, "container_kind", lambda: None)
     for module in (rights, status_module):
         monkeypatch.setattr(module, "status_field",
                             lambda pid, name: {"CapEff": "0", "Name": "gdb", **status}.get(name))
     what, hint = rights.why_not_traced(5)
     assert re.search(why, what)
     assert remedy in hint
+
+
+def test_container_is_named_only_inside_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rights, "has_capability", lambda number: False)
+    monkeypatch.setattr(rights, "ptrace_scope", lambda: None)
+    for module in (rights, status_module):
+        monkeypatch.setattr(module, "status_field", lambda pid, name: {"Seccomp": "2", "Name": "gdb"}.get(name))
+    monkeypatch.setattr(rights, "container_kind", lambda: "Docker")
+    assert "container" in " ".join(rights.why_not_traced(5))
+    assert "--cap-add=SYS_PTRACE" in rights.why_not_traced(5)[1]
+    monkeypatch.setattr(rights, "container_kind", lambda: None)
+    assert "container" not in " ".join(rights.why_not_traced(5))
 
 
 def test_doctor_says_what_is_possible_without_gdb(monkeypatch: pytest.MonkeyPatch, tmp_path: Path,

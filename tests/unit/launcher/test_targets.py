@@ -110,6 +110,7 @@ def test_verb_of_one_process_refuses_several(arguments: list[str], capsys: pytes
 def test_name_without_a_match_is_one_line(verb: str, monkeypatch: pytest.MonkeyPatch,
                                           capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(named_processes, "find_processes", lambda wanted: [])
+    monkeypatch.setattr(targets, "container_kind", lambda: "Docker")
     assert cli.main([verb, "--name", "a.*\x1b"]) == NO_ANSWER
     assert capsys.readouterr().err == (f"gdbext {verb}: no process matches a.*\\x1b; `ps -e` lists the processes; "
                                        "inside a container only its own are visible\n")
