@@ -246,7 +246,7 @@ def _is_at_work(unfinished: Sequence[Unfinished], causes: Sequence[int], members
     if any(each.mismatch for each in unfinished) or not causes:
         return not any(each.mismatch or each.operation.is_pair for each in unfinished)
     return all(members[rank].state == "elsewhere" or members[rank].state == "alive" and (
-        members[rank].works if unfinished[0].evidence == INFERRED else members[rank].outcome in (None, "fine"))
+        members[rank].works if unfinished[0].evidence == INFERRED else members[rank].outcome in (None, "fine", "doubt"))
         for rank in causes)
 
 

@@ -9,17 +9,19 @@ from dataclasses import replace
 
 from gdbext.errors import GdbextError
 from gdbext.glance import Glances
+from gdbext.inferior.proc.last_run import seconds_since_run
 from gdbext.inferior.proc.process import Proc
 from gdbext.inferior.proc.ranks import find_ranks
 from gdbext.inferior.proc.status import process_tree, state_of
 from gdbext.inferior.proc.stopped import read_stopped
+from gdbext.inferior.proc.threads import read_tasks
 from gdbext.inferior.signals import signal_name
 from gdbext.jobs.job import Job, Member, State, find_unfinished, judge, with_absent
 from gdbext.launcher.snapshots.options import Options, Target
 from gdbext.launcher.snapshots.pool import processors, run_all
 from gdbext.launcher.snapshots.snapshot import Snapshot, take_snapshot
 from gdbext.launcher.status import Unreadable
-from gdbext.model import INFERRED, RECORDED, Evidence, Group, Identity, Report
+from gdbext.model import INFERRED, RECORDED, Evidence, Group, Identity, Report, Thread
 from gdbext.model.kinds import kind_of
 from gdbext.record import record
 from gdbext.render.escape import Safe
@@ -130,12 +132,13 @@ def _judged(members: dict[int, Member], size: int, within: float, now: float, op
         wanted = wanted[:max((_MOST_REPORTS if recorded else len(members)) - len(snapshots), 0)]
         if not wanted:
             break
+        rested = {rank: _Rested(members[rank].pid or 0) for rank in wanted}
         run_all(wanted, processors(), lambda rank: take_snapshot(Target(pid=members[rank].pid), options),
                 snapshots.__setitem__)
         for rank in wanted:
             report = snapshots[rank].report
             if report is not None:
-                _learn(members, rank, report)
+                _learn(members, rank, report, rested[rank])
         if not recorded:
             _confirm_polls(members, snapshots, options)
             now = time.time()
@@ -241,12 +244,36 @@ def _of_interest(job: Job, members: Mapping[int, Member]) -> list[int]:
     return [rank for rank in dict.fromkeys(found or sorted(members)[:1]) if rank in members]
 
 
-def _learn(members: dict[int, Member], number: int, report: Report) -> None:
+class _Rested:
+    """How long the threads of a process had slept before a report, which may stop them for a moment."""
+
+    def __init__(self, pid: int) -> None:
+        self._pid, self._begin = pid, time.time()
+        self._calls = _calls(pid)
+        self._ran = seconds_since_run(pid, self._calls)
+
+    def since(self, threads: Iterable[Thread]) -> dict[int, float]:
+        """When threads have begun to sleep, in seconds since 1970, by number: those that are still in the same call."""
+        now = _calls(self._pid)
+        return {thread.number: self._begin - self._ran[thread.lwp] for thread in threads
+                if thread.lwp in self._ran and now.get(thread.lwp) == self._calls[thread.lwp]}
+
+
+def _calls(pid: int) -> dict[int, tuple[int, int]]:
+    """Where each thread of a process sleeps that is in a system call: its stack pointer and program counter, by TID."""
+    try:
+        return {tid: (task.call.stack_pointer, task.call.program_counter) for tid, task in read_tasks(pid).items()
+                if task.call is not None}
+    except OSError:  # it has ended, or may not be read
+        return {}
+
+
+def _learn(members: dict[int, Member], number: int, report: Report, rested: _Rested | None = None) -> None:
     """Note what the report on a rank says of it, and the members of the groups that it knows."""
     rank = report.rank
     awaited = rank.awaited if rank is not None else None
     if awaited is not None and awaited.begun is None:
-        awaited = replace(awaited, begun=_waiting_since(report))
+        awaited = replace(awaited, begun=_waiting_since(report, rested))
     groups = members[number].groups or (rank.groups if rank is not None else ())
     verdict = verdict_of(report)
     members[number] = replace(members[number], outcome=verdict.outcome, awaited=awaited, groups=groups,
@@ -257,12 +284,15 @@ def _learn(members: dict[int, Member], number: int, report: Report) -> None:
             [replace(group, members=group.members or known.get(group.name)) for group in member.groups]))
 
 
-def _waiting_since(report: Report) -> float | None:
+def _waiting_since(report: Report, rested: _Rested | None) -> float | None:
     """Since when a thread has waited for other ranks, in seconds since 1970; None if not known."""
     of_ranks = {lock.id for lock in report.locks if kind_of(lock.kind).of_ranks}
-    asleep = [thread.since for thread in report.threads
-              if thread.waits is not None and thread.waits.lock in of_ranks and thread.since is not None]
-    return report.target.time - max(asleep) if asleep and report.target.time is not None else None
+    waiting = [thread for thread in report.threads if thread.waits is not None and thread.waits.lock in of_ranks]
+    asleep = rested.since(waiting) if rested is not None and report.target.paused else {}
+    if report.target.time is not None:
+        begun = {thread.number: report.target.time - thread.since for thread in waiting if thread.since is not None}
+        asleep = {**begun, **asleep}
+    return min(asleep.values(), default=None)
 
 
 def _from_stacks(members: Mapping[int, Member], ranks: Iterable[int], size: int) -> dict[int, Member]:

@@ -17,6 +17,8 @@ from gdbext.worklist import walk
 
 #: How long any wait of a process at work may be, in seconds.
 _MOMENT = 1.0
+#: After a pause of so many seconds, all threads may have run for the report only.
+_HELD = 0.1
 
 
 @record
@@ -101,6 +103,8 @@ def _has_moved(report: Report) -> bool:
     verdict = verdict_of(report)
     threads = [thread for thread in report.threads if thread.number in verdict.threads]
     locks = [report.lock(thread.waits.lock) for thread in threads if thread.waits is not None]
+    if (report.target.paused or 0.0) >= _HELD:
+        return False
     # one that polls runs again and again, and so does a library that asks again for an answer
     return verdict.kind in ("blocked-behind", "children") and bool(threads) and all(
         thread.since is not None and thread.since < _MOMENT for thread in threads) and not any(

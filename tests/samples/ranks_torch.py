@@ -65,8 +65,60 @@ def in_step(rank: int, size: int) -> None:
         time.sleep(0.01)
 
 
+def data_loader(rank: int, size: int) -> None:
+    """Healthy: each batch comes from a process of its own, and rank 1 waits for its next one for two seconds."""
+    data = importlib.import_module("torch.utils.data")
+    loader = data.DataLoader(range(10_000), num_workers=1, batch_size=1, prefetch_factor=1,
+                             collate_fn=slow if rank == 1 else list)
+    ready()
+    for _ in loader:
+        dist.all_reduce(torch.ones(1000))
+
+
+def slow(batch: list[int]) -> list[int]:
+    time.sleep(2)
+    return batch
+
+
+def compiles(rank: int, size: int) -> None:
+    """Healthy: rank 0 computes for a few seconds before each operation, as one that compiles; the others wait."""
+    ready()
+    while True:
+        until = time.monotonic() + 4
+        while rank == 0 and time.monotonic() < until:
+            torch.randn(50, 50).inverse()
+        dist.all_reduce(torch.ones(1000))
+
+
+def evaluation(rank: int, size: int) -> None:
+    """Healthy: rank 0 evaluates in a subprocess and with threads, the others wait in a barrier for some seconds."""
+    futures = importlib.import_module("concurrent.futures")
+    ready()
+    with futures.ThreadPoolExecutor(2) as pool:
+        while True:
+            if rank == 0:
+                list(pool.map(lambda _: torch.randn(400, 400).svd(), range(16)))
+            dist.barrier()
+
+
+def fsdp(rank: int, size: int) -> None:
+    """Healthy: training with parameters that are spread over the ranks, on the processor."""
+    fully_shard = importlib.import_module("torch.distributed.fsdp").fully_shard
+    mesh = importlib.import_module("torch.distributed.device_mesh").init_device_mesh("cpu", (size,))
+    model = torch.nn.Sequential(*[torch.nn.Linear(64, 64) for _ in range(4)])
+    for layer in (*model, model):
+        fully_shard(layer, mesh=mesh)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    ready()
+    while True:
+        model(torch.randn(8, 64)).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+
 SCENES: dict[str, Callable[[int, int], None]] = {
-    scene.__name__: scene for scene in (lock, other_operation, circle, messages, asleep, in_step)}
+    scene.__name__: scene for scene in (
+        lock, other_operation, circle, messages, asleep, in_step, data_loader, compiles, evaluation, fsdp)}
 
 
 def launch(scene: str, size: int) -> None:

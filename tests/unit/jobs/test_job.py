@@ -40,9 +40,10 @@ def test_a_rank_that_is_deadlocked_has_not_called_the_operation() -> None:
 
 @pytest.mark.parametrize(("ago", "outcome", "kind"), [
     (0.5, "fine", "working"), (0.5, "outside", "working"), (PATIENCE - 1, "fine", "working"),
+    (PATIENCE - 1, "doubt", "working"), (PATIENCE + 1, "doubt", "waits"),
     (PATIENCE - 1, "outside", "waits"), (PATIENCE + 1, "fine", "waits"), (PATIENCE + 1, "outside", "waits")])
 def test_a_rank_that_may_still_call_it(ago: float, outcome: str, kind: str) -> None:
-    """It computes, or waits for something outside; nothing shows that it never calls the operation."""
+    """It computes, or waits for something outside, or could not be judged; nothing shows that it never calls it."""
     late = replace(member(3), outcome=outcome)  # type: ignore[arg-type]  # one of the outcomes
     assert job_of(*(member(rank, operation(6, ago=ago)) for rank in range(3)), late).kind == kind
 

@@ -76,6 +76,10 @@ def test_process_that_has_run_a_moment_ago_goes_on() -> None:
     chains = find_chains({1: process("blocked-behind", 2), 2: process("blocked-behind", 3, since=0.1), 3: process()})
     assert chains.going_on == {1, 2}
     assert not find_chains({1: process("polling", 2, since=0.1), 2: process()}).going_on
+    # it was held for the report, which lets it run
+    held = process("blocked-behind", 2, since=0.1)
+    held = replace(held, target=replace(held.target, paused=0.5))
+    assert not find_chains({1: held, 2: process()}).going_on
     # what it waits for does not go on
     for end in ({2: process("deadlock")}, {2: process("blocked-behind", 3), 3: process("deadlock")}):
         assert not find_chains({1: process("blocked-behind", 2, since=0.1), **end}).going_on
