@@ -148,13 +148,15 @@ def write_answer(made: Mapping[str, Any], file: TextIO) -> None:
 
 
 def source_of_core(core: CoreFile | None, written: Callable[[], float | None], folders: tuple[str, ...] = (),
-                   anywhere: bool = True) -> SourceFiles:
+                   anywhere: bool = True, root: str | None = None) -> SourceFiles:
     """Prepare reading the source of a core's frames.
 
     :param written: returns when the core was written, in seconds since 1970.
     :param folders: the folders that are searched first.
     :param anywhere: whether files may be read wherever frames name them.
+    :param root: the folder that holds the process's files under their own paths, which is searched before this machine.
     """
+    folders = (*folders, root) if root else folders
     return SourceFiles(folders, anywhere, SourceAccess("", _user_of_core(core)), since=written, what="core")
 
 

@@ -9,7 +9,7 @@ from gdbext.crash.fault import FaultReader
 from gdbext.crash.heap import DamagedHeader, block_before, pointers_to
 from gdbext.crash.pointers import Pointers, function_name
 from gdbext.crash.seen import FaultSite
-from gdbext.crash.suspects import GLUE
+from gdbext.crash.suspects import GLUE, is_library_function
 from gdbext.errors import GdbextError, if_unreadable
 from gdbext.inferior.protocol import Memory
 from gdbext.inferior.signals import FAULT_SIGNALS, signal_name
@@ -78,14 +78,16 @@ class NoteReader:
                                      line=python.line))
         yield from found[:_MAX_CALLERS] if len(found) <= _MAX_CALLERS else ()
 
-    def _libraries(self, native: Sequence[tuple[int, int]]) -> dict[str, Reason]:
-        """The libraries on a stack, except those of run-time systems, each with its outermost function there."""
-        found: dict[str, Reason] = {}
+    def _libraries(self, native: Sequence[tuple[int, int]]) -> dict[str, Reason | None]:
+        """The libraries on a stack, except those of run-time systems, each with its outermost own function there."""
+        found: dict[str, Reason | None] = {}
         for index, (pc, _) in enumerate(native[:_MAX_FRAMES]):
             module = self._code.module(pc)
             if (module is not None and not module.is_main and not GLUE.match(module.name)
                     and not self._side.interpreter_code[pc] and not self._sites.in_runtime(pc)):
-                found[module.path] = function_name(self._code.frame(pc, index).function, module)
+                function = self._code.frame(pc, index).function
+                is_own = function is None or not is_library_function(function)
+                found[module.path] = function_name(function, module) if is_own else found.get(module.path)
         return found
 
     def earlier_damage(self, fault: Fault, frames: Sequence[Frame]) -> Iterator[Reason]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from gdbext.commands.answer import source_of_core, source_of_process
+from gdbext.debugger.console import TARGET_FILES, sysroot
 from gdbext.debugger.settings import Settings
 from gdbext.debugger.target import GdbTarget
 from gdbext.render.source import SourceFiles
@@ -14,8 +15,9 @@ from gdbext.render.source_access import EVERYBODY, SourceAccess
 def source_files(target: GdbTarget, chosen: Settings) -> SourceFiles:
     """Prepare reading the source of the target's frames."""
     if target.kind == "core":
+        root = sysroot()
         return source_of_core(target.core_file(), lambda: _core_written(target), chosen.source_path,
-                              chosen.source_anywhere)
+                              chosen.source_anywhere, root if root != TARGET_FILES else None)
     if target.proc is None:
         return SourceFiles(chosen.source_path, chosen.source_anywhere,
                            SourceAccess("", EVERYBODY if os.geteuid() == 0 else None))

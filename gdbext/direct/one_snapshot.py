@@ -71,7 +71,7 @@ def _of_core(request: Request, core: str) -> dict[str, Any]:
         report = snapshot.judged_report(lambda thread: True)
         report = snapshot.with_crash(snapshot.with_variables(report) if request.options.locals else report)
     made = _answer(request, report, snapshot.incomplete, target.left_out(),
-                   source_of_core(target.core_file, lambda: target.written))
+                   source_of_core(target.core_file, lambda: target.written, root=request.sysroot))
     return {**made, "lines": lines.found()}
 
 

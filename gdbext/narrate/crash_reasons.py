@@ -286,7 +286,8 @@ WORDINGS: Mapping[str, str | Callable[..., str]] = {
     "not-aligned-block": "it is not a multiple of 16, so it is inside of a block, or not from malloc()",
     "first-fault": "the handler ran because of an earlier fault: {signal} in {function}, {fault}",
     "python-caller": lambda thread, function, library, caller, file, line: (
-        f"thread {thread} is in {function} of the same library {library}, called by {caller} at {file}:{line}"),
+        f"thread {thread} is in {f'{function} of ' if function else ''}the same library {library}, called by {caller} "
+        f"at {file}:{line}"),
     "interpreter-data-damaged": "the interpreter used only its own data here: other code, such as an extension or a "
                                 "ctypes call, has probably damaged it earlier",
     "cxx-assertion": lambda message: f"the C++ library ended the program: {message or 'an assertion failed'}",

@@ -12,6 +12,8 @@ from gdbext.model.frames import library_of
 from gdbext.narrate.words import Foreign, Words, listed, plural
 
 #: The last line of a stack that was cut on request, as GDB prints it.
+#: The end of the text of a recursion (`gdbext.stacks.recursion`).
+REPEATED = "times more"
 MORE_FRAMES = "(More stack frames follow...)"
 #: How many Python frames, and how many native frames, a verdict shows of a thread.
 _VERDICT_FRAMES = 6
@@ -143,6 +145,8 @@ def left_out(parts: Sequence[Part]) -> Words:
         return libraries([frame for part in parts for frame in part.frames])
     texts = [part.text for part in parts if part.text is not None]
     if len(texts) == len(parts):
+        # a recursion is counted by its rounds: a document has only the first of its frames
+        count = count if not any(text.endswith(REPEATED) for text in texts) else 1
         return (*listed([(Foreign(text, 200),) for text in texts]), f" ({plural(count, 'frame')})" if count > 1 else "")
     # the start of a thread does not explain its current wait
     shown = [(Foreign(text, 200),) for text in texts if not text.endswith(" start")][:_VERDICT_FRAMES]

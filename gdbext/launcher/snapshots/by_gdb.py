@@ -236,7 +236,7 @@ class _Run:
         else:
             assert preparation.core is not None
             written = os.stat(preparation.core).st_mtime
-            files = answer.source_of_core(read_core_file(preparation.core), lambda: written)
+            files = answer.source_of_core(read_core_file(preparation.core), lambda: written, root=preparation.root)
         if withhold_values:
             report = answer.withhold_values(report)
         made = answer.answer(report, self._complaint(), files, options)

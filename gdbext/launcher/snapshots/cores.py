@@ -90,7 +90,8 @@ def prepare_core(core: Path, executable: Path | None, sysroot: Path | None,
             settings = _make_tree(folder, contents, {path: place for path, place in found.items() if place})
         yield Preparation(settings, f"/proc/self/fd/{file.fileno()}", None if made_by is None else str(made_by),
                           (file.fileno(),), (*notes, *places.notes(found)), temporary,
-                          {path: str(place) for path, place in found.items() if place is not None})
+                          {path: str(place) for path, place in found.items() if place is not None},
+                          root=str(sysroot.absolute()) if sysroot is not None else None)
 
 
 def is_core(path: Path) -> bool:

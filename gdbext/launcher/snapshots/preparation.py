@@ -16,7 +16,8 @@ class Preparation:
     GDB commands; `executable` is a path. GDB must inherit `descriptors`, to which these names refer. `notes` are for
     the reader of the report. `temporary` says that files must be removed after GDB has ended. `places` has the paths on
     this machine of a core's files, by their paths in the core; they are for snapshots without GDB.
-    `is_anothers` says that the target belongs to another user.
+    `is_anothers` says that the target belongs to another user. `root` is the folder that holds a core's files under
+    their own paths, None for the root of this machine.
     """
 
     settings: tuple[str, ...] = ()
@@ -27,3 +28,4 @@ class Preparation:
     temporary: bool = False
     places: Mapping[str, str] = field(default_factory=dict)
     is_anothers: bool = False
+    root: str | None = None

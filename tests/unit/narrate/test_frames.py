@@ -104,3 +104,10 @@ def test_function_of_the_program_that_waits_in_the_c_library() -> None:
     found = native_caller(thread)
     assert found is not None
     assert found.function == "work"
+
+
+def test_recursion_is_counted_by_its_rounds_only() -> None:
+    """A document has only the first frames of a deep stack."""
+    assert plain(left_out([Part((NATIVE, NATIVE), "the same entry 19,998 times more")])) == (
+        "the same entry 19,998 times more")
+    assert plain(left_out([Part((NATIVE, NATIVE), "program start")])) == "program start (2 frames)"
