@@ -137,6 +137,8 @@ class CrashReader:
                 fault = self._written(fault, WrittenReader(
                     self._memory, self._code, self._sites, faults.origins, self._aborts.is_constant).find(
                         native, self._aborts.used_stack(site.registers, native)), native)
+            if fault.fault.text.code == "called-abort":
+                fault = self._by_glue(fault, native, faults.origins)
         if fault.fault.kind == "heap-corruption":
             fault, damaged = self._damaged(fault, site, native, faults.origins)
             notes += self._notes.damaged_block(damaged) if damaged is not None else ()
@@ -340,6 +342,21 @@ class CrashReader:
         fault = replace(seen.fault, text=because("abort-after", message=written.message), message=written.message,
                         evidence=written.evidence, why=why)
         return replace(seen, fault=fault, blamed=native[written.frame][0])
+
+    def _by_glue(self, seen: SeenFault, native: Sequence[tuple[int, int]], origins: OriginReader) -> SeenFault:
+        """The fault if a library that only passes calls on has called `abort` itself: it found their types damaged.
+
+        Source: libffi 3.4 src/x86/ffi64.c (``classify_argument``, ``ffi_closure_unix64_inner``).
+        """
+        caller = next((pc for pc, _ in native[:_MAX_TOP] if not self._sites.in_runtime(pc)), None)
+        module = self._code.module(caller) if caller is not None else None
+        if caller is None or module is None or not GLUE.match(module.name):
+            return seen
+        call = origins.code_at_call(caller)
+        if call is None or call.here.call_target is None:  # it passed a call of abort() on
+            return seen
+        return replace(seen, fault=replace(seen.fault, text=because("glue-aborted", library=module.name),
+                                           evidence=INFERRED, why=because("glue-passes-calls")))
 
     def _guilty(self, frames: Sequence[Frame], first: int, blamed: int | None) -> int | None:
         """The innermost frame from `first` on that belongs neither to the interpreter nor to a run-time library.

@@ -35,6 +35,7 @@ CrashCode = Literal[
     "whole-pointer-fits", "frame-below-stack", "thread-started-there", "registered-there",
     "file-is-longer", "freed-large-block", "block-at-page",
     # what the program said when it aborted
+    "glue-aborted", "glue-passes-calls",
     "called-abort", "rust-out-of-memory", "abort-after", "written-before", "fatal-message", "stream-of-logger",
     "c-library-ended", "heap-damaged", "damaged-header", "cxx-assertion", "sanitizer-ended", "rust-panic",
     "terminate-called", "terminate-in-handler",

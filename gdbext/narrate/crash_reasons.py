@@ -268,6 +268,9 @@ WORDINGS: Mapping[str, str | Callable[..., str]] = {
     "fatal-message": "the program logged a fatal message and called abort(): {message}",
     "stream-of-logger": "the message is stored in the object whose function called abort()",
     "called-abort": "the program called abort()",
+    "glue-aborted": "{library} called abort(): what describes the call or the callback is damaged; a callback must be "
+                    "kept alive as long as it can be called",
+    "glue-passes-calls": "the library only passes calls on, and ends the program if their types are impossible",
     "handler-ended": lambda signal, of, function, text: (
         f"then its handler{f', {function},' if function else ''} ended the program with {signal}"
         + (f": {text}" if text else "")),

@@ -12,7 +12,7 @@ from gdbext.narrate.reasons import explain
 from gdbext.runtimes.libstdcxx import CxxException
 from gdbext.runtimes.messages import FatalError, RustPanic
 from tests.support.crash_rules import Rules
-from tests.support.crash_scene import HEAP, Scene, aborted, crash_of
+from tests.support.crash_scene import HEAP, STEP, Scene, aborted, crash_of
 from tests.support.fake_elf import fake_elf
 from tests.support.fake_target import DRIVER_TEXT, LIBC_TEXT
 from tests.support.reasons import text
@@ -160,3 +160,15 @@ def test_failed_assertion_of_the_cxx_library(scene: Scene) -> None:
     scene.target.ram.write(thread.stack + 0x50, b"vector.h:9: f(): Assertion '__n < this->size()' failed.")
     fault = crash_of(scene.target).fault
     assert (fault.kind, fault.message) == ("assertion", "Assertion '__n < this->size()' failed.")
+
+
+@pytest.mark.parametrize(("call", "said"), [
+    (f"call {LIBC_TEXT + 0x200:#x} <abort@plt>", "libffi.so.8 called abort()"),
+    ("call *%r10", "the program called abort()")])
+def test_abort_of_a_library_that_passes_calls_on(scene: Scene, call: str, said: str) -> None:
+    """It may also pass on a call of abort()."""
+    thread = aborted(scene)
+    thread.frames[2] = (scene.code("nop", call) + STEP, thread.frames[2][1])
+    scene.target.loaded = [dataclasses.replace(module, path=module.path.replace("libdrv.so", "libffi.so.8"))
+                           for module in scene.target.loaded]
+    assert explain(crash_of(scene.target).fault.text).startswith(said)
