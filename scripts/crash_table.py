@@ -48,7 +48,7 @@ def main() -> int:
                 executable = harness.command(program, program.pythons[0])[0]
                 shown = {
                     "`gdbext report CORE`": harness.report(core, "core").stdout,
-                    "GDB, `bt`": _run("gdb", "-q", "-nx", "-batch", "-ex", "bt", executable, str(core)),
+                    "GDB, `bt`": _run("gdb", "-q", "-nx", "-batch", "-ex", "bt 20", executable, str(core)),
                     "`pystack core --native-all`": _run(options.pystack, "core", str(core), executable, "--native-all"),
                 }
         except pytest.skip.Exception as skipped:
@@ -94,9 +94,11 @@ def _functions(program: Program) -> set[str]:
 
 
 def _run(*command: str) -> str:
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
-                          timeout=120, check=False)
-    return done.stdout
+    try:
+        return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
+                              timeout=60, check=False).stdout
+    except subprocess.TimeoutExpired:
+        return ""
 
 
 if __name__ == "__main__":
