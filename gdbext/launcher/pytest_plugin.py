@@ -62,6 +62,7 @@ class _Deadlines:
         self._deadline: float | None = None
         self._seconds = 0.0
         self._sections: list[str] = []
+        self._verdict = ""
 
     # -- hooks ------------------------------------------------------------------------------------------------
 
@@ -144,7 +145,7 @@ class _Deadlines:
         return made
 
     def _failure(self) -> BaseException:
-        return pytest.fail.Exception(f"the test took longer than {self._seconds:g} s (gdbext)", pytrace=True)
+        return pytest.fail.Exception(f"the test took longer than {self._seconds:g} s{self._verdict} (gdbext)")
 
     def _collect(self, interrupts: int) -> bool:
         """Take over the report of the test; whether there is one.
@@ -170,6 +171,7 @@ class _Deadlines:
             return False
         page = f"the page is {answer['page']}\n" if answer["page"] else ""
         self._sections.append(answer["text"] + page)
+        self._verdict = f": {answer['verdict']}" if answer["verdict"] else ""
         return True
 
     def _end(self) -> None:

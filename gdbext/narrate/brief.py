@@ -11,10 +11,13 @@ from gdbext.model.reasons import Reason
 from gdbext.narrate import deadlocks, greenlets, tasks, threads, verdict
 from gdbext.narrate.frames import native_caller, own_frame, short_place
 from gdbext.narrate.names import Facts, duration, seconds_asleep
-from gdbext.narrate.sentences import is_said
+from gdbext.narrate.sentences import is_said, sentence, verdict_title
 from gdbext.narrate.words import Foreign, Words, known_by, listed, plural
 from gdbext.record import record
 from gdbext.verdict.judge import ends_by_itself
+
+#: How many lines of the program a verdict on one line has.
+_PLACES = 4
 
 
 @record
@@ -69,6 +72,14 @@ def brief(facts: Facts, most: int) -> Brief:
          "lock": len(report.locks) - len(listed_locks & facts.locks.keys()), "task": len(report.tasks),
          "greenlet": len(report.greenlets), "note": len(report.notes),
          "problem": len(report.problems) - len(verdict.taken_out(report))})
+
+
+def one_line(facts: Facts) -> Words:
+    """The verdict with the lines of the program that its threads are at: ``DEADLOCK: ... (app.py:13, app.py:9)``."""
+    frames = [own_frame(thread)[0] for thread in facts.known(dict.fromkeys(facts.verdict.threads))]
+    places = dict.fromkeys(f"{frame.file.rpartition('/')[2]}:{frame.line}" for frame in frames if frame is not None)
+    at = [(Foreign(place),) for place in list(places)[:_PLACES]]
+    return (f"{verdict_title(facts.verdict)}: ", *sentence(facts), *((" (", *listed(at), ")") if at else ()))
 
 
 def since(facts: Facts, seconds: float | None) -> str:

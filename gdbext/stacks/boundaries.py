@@ -291,6 +291,10 @@ def _python_start(run: Run) -> str | None:
     return "thread start" if outermost.function == "_bootstrap" else None
 
 
+def _test_runner(run: Run) -> str | None:
+    return "pytest" if len(run.frames) > 1 else None
+
+
 def _native_start(run: Run) -> str | None:
     if run.outer is not None or run.inner is None:
         return None
@@ -374,6 +378,8 @@ RULES: tuple[Rule, ...] = (
     # CPython 3.6 to 3.15 Lib/threading.py (Thread._bootstrap); before 3.11 only the plain names are recorded
     Rule("Python thread", PYTHON, function=r"^(Thread\.)?(run|_bootstrap|_bootstrap_inner)$", place=r"/threading\.py$",
          fold=_python_start),
+    # pytest 7 to 9 src/_pytest, pluggy 1.5 src/pluggy: between the program and a test are some thirty frames
+    Rule("pytest", PYTHON, place=r"/(_pytest|pluggy)/\w+\.py$", fold=_test_runner),
     # CPython 3.6 to 3.15 Lib/importlib: frozen as `importlib._bootstrap` and `importlib._bootstrap_external`
     Rule("import", PYTHON, place=_IMPORT_FILES, fold=_import),
     # CPython 3.13 Python/gc.c, gc_free_threading.c: gc_collect_main, finalize_garbage; before 3.13 Modules/gcmodule.c,

@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -59,8 +60,10 @@ def test_tests_beyond_their_limit_fail_and_the_session_goes_on(hung: tuple[str, 
         "test_passes": "PASSED", "test_deadlock": "FAILED", "test_child": "FAILED",
         "test_blocked_loop": "FAILED", "test_ends_late": "FAILED",
         "test_without_limit": "PASSED", "test_passes_after_the_others": "PASSED"}
-    assert "Failed: the test took longer than 1.5 s (gdbext)" in hung[0]
-    assert "Failed: the test took longer than 2 s (gdbext)" in hung[0]
+    assert re.search(r"Failed: the test took longer than 2 s: [A-Z ]+: .* \(gdbext\)", hung[0])
+    assert re.search(r"Failed: the test took longer than 1\.5 s: DEADLOCK: 2 threads wait for each other.* "
+                     r"\(hung_tests\.py:\d+(, hung_tests\.py:\d+)?\) \(gdbext\)", hung[0])
+    assert re.search(r"Failed: the test took longer than \d s: EVENT LOOP BLOCKED: ", hung[0])
 
 
 def test_report_is_in_the_section_of_the_test(hung: tuple[str, Path]) -> None:
@@ -68,13 +71,22 @@ def test_report_is_in_the_section_of_the_test(hung: tuple[str, Path]) -> None:
     section = re.split(r"^-+ gdbext -+$", of_deadlock, flags=re.MULTILINE)[1]
     assert "DEADLOCK: 2 threads wait for each other." in section
     assert "with second:" in section
-    assert hung[0].count("DEADLOCK: 2 threads") == 1
+    assert section.count("DEADLOCK: 2 threads") == 1
+    assert "... pytest (" in section
+    assert "pluggy/_callers.py" not in section
 
 
 def test_report_has_the_child_of_the_test(hung: tuple[str, Path]) -> None:
     section = hung[0].partition("___ test_child ___")[2].partition("___ test_blocked_loop ___")[0]
     assert "waits for its child" in section or "waits for child" in section, section
     assert "threading.Lock" in section
+
+
+def test_verdict_is_in_the_junit_file(tmp_path: Path) -> None:
+    run_session("--gdbext-timeout=2", "--junit-xml=junit.xml", "-k", "deadlock", folder=tmp_path)
+    failure = ElementTree.parse(tmp_path / "junit.xml").find(".//failure")
+    assert failure is not None
+    assert "s: DEADLOCK: 2 threads wait for each other" in failure.attrib["message"]
 
 
 def test_each_report_is_a_page(hung: tuple[str, Path]) -> None:

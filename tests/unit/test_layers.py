@@ -206,7 +206,7 @@ def test_the_launcher_runs_without_gdb() -> None:
                 "gdbext.commands", "gdbext.commands.answer", "gdbext.commands.report_options",
                 "gdbext.elf.core_contents", "gdbext.elf.core_file", "gdbext.elf.headers", "gdbext.elf.notes",
                 "gdbext.errors", "gdbext.glance", "gdbext.jobs.job", "gdbext.known.fingerprint", "gdbext.model",
-                "gdbext.model.kinds",
+                "gdbext.model.kinds", "gdbext.narrate.brief",
                 "gdbext.model.reasons", "gdbext.model.verdict", "gdbext.narrate", "gdbext.narrate.classes",
                 "gdbext.narrate.cluster", "gdbext.narrate.deadlocks", "gdbext.narrate.frames", "gdbext.narrate.issue",
                 "gdbext.narrate.known", "gdbext.narrate.names",

@@ -34,12 +34,14 @@ _PIECE = 1 << 16
 class Answer(NamedTuple):
     """What happened at a deadline.
 
-    `text` is None if there was no report. `page` is the path of the page. `interrupts` says how often SIGINT was sent.
+    `text` is None if there was no report. `verdict` is that of the report, on one line. `page` is the path of the page.
+    `interrupts` says how often SIGINT was sent.
     """
 
     text: str | None = None
     page: str | None = None
     interrupts: int = 0
+    verdict: str | None = None
 
 
 def main(pid: int, folder: str | None, ends: bool) -> None:
@@ -116,16 +118,17 @@ class _Watcher:
 
     def _report(self) -> None:
         processes = members(self._pid)
-        page = None
+        page = verdict = None
         try:
             report = report_tree(self._pid, Options())
             text: str = report.text
+            verdict = report.verdict()
             if self._folder is not None:
                 page = write_page(report, self._folder, f"{self._name}-{self._pid}", f"gdbext: {self._name}")
         except (GdbextError, OSError) as error:
             hint = getattr(error, "hint", "")
             text = f"no report: {printable(str(error))}{'; ' if hint else ''}{hint}\n"
-        self._answer = Answer(text, page)
+        self._answer = Answer(text, page, verdict=verdict)
         self._receive()
         if not self._number or self._closed:  # the test has ended meanwhile
             return

@@ -11,9 +11,12 @@ from gdbext.inferior.proc.status import process_tree, start_of
 from gdbext.launcher import children
 from gdbext.launcher.snapshots.classes import class_rows
 from gdbext.launcher.snapshots.options import Options
+from gdbext.launcher.status import worst
+from gdbext.narrate.names import Facts
 from gdbext.record import record
 from gdbext.render.escape import Safe, printable
 from gdbext.render.output_file import write_private
+from gdbext.render.plain_text import one_line
 
 
 @record
@@ -23,6 +26,18 @@ class TreeReport:
     text: Safe
     status: int
     tree: children.Tree
+
+    def verdict(self) -> str | None:
+        """The verdict on the process that needs attention most, on one line; None if none could be read."""
+        from gdbext.narrate.brief import one_line as words
+
+        read = [seen for seen in self.tree.snapshots.values() if seen.report is not None]
+        if not read:
+            return None
+        statuses = {seen.target: worst([seen.status]) for seen in read}
+        chosen = next(seen for seen in read if statuses[seen.target] == worst(statuses.values()))
+        assert chosen.report is not None
+        return one_line(words(Facts(chosen.report)))
 
     def page(self, title: str) -> Safe:
         """The page for browsers.

@@ -383,3 +383,11 @@ def test_deep_stacks_take_no_time(stack: Sequence[Frame]) -> None:
     parts = present(stack)
     assert time.process_time() - started < 5
     assert sum(len(part.frames) for part in parts) == len(stack)
+
+
+def test_frames_of_a_test_runner_are_one_part() -> None:
+    folder = "/usr/lib/python3/dist-packages"
+    runner = [py("_hookexec", f"{folder}/pluggy/_manager.py"), py("pytest_runtest_call", f"{folder}/_pytest/runner.py")]
+    parts = present([py("test_one", "/srv/app/test_one.py"), *runner])
+    assert [(part.text, len(part.frames)) for part in parts] == [(None, 1), ("pytest", 2)]
+    assert [part.text for part in present([py("test_one"), runner[0]])] == [None, None]
