@@ -27,6 +27,8 @@ class Glances:
     def __init__(self) -> None:
         # the link-time addresses of variables, by the device and inode of the file, and the symbol
         self._addresses: dict[tuple[object, str], int | None] = {}
+        #: The files in whose table of symbols a variable would be, and that have only the one for the dynamic linker.
+        self.stripped: set[str] = set()
 
     def groups(self, pid: int) -> tuple[Group, ...]:
         """The process groups of a process; empty if it has none, or if it may not be read."""
@@ -56,6 +58,8 @@ class Glances:
             key = (files.get(each.module.path), name)
             if each.file is not None and key not in self._addresses:
                 self._addresses[key] = each.file.address_of(name)
+                if each.file.section(".symtab") is None:
+                    self.stripped.add(os.path.basename(each.module.path))
             address = self._addresses.get(key)
             if address is not None:
                 found.append(address + each.bias)

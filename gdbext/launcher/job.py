@@ -42,7 +42,8 @@ class Look:
     """The ranks of a job as they were seen, and the verdict.
 
     `reports` has the full reports that were made, by rank, and `texts` what they look like. `problems` says why others
-    could not be made. All ranks were read within `within` seconds; None if that is not known.
+    could not be made. All ranks were read within `within` seconds; None if that is not known. `stripped` are libraries
+    without the symbols by which operations are found.
     """
 
     members: Mapping[int, Member]
@@ -53,6 +54,7 @@ class Look:
     within: float | None
     time: float
     evidence: Evidence
+    stripped: tuple[str, ...] = ()
 
     @property
     def hosts(self) -> int:
@@ -85,7 +87,7 @@ def look(pids: Sequence[int], options: Options) -> Look | None:
     _add_zombie(members, size, pids)
     _look_again(members, size, glances)
     within, now = time.monotonic() - begin, time.time()
-    return _judged(members, size, within, now, options)
+    return replace(_judged(members, size, within, now, options), stripped=tuple(sorted(glances.stripped)))
 
 
 def _add_zombie(members: dict[int, Member], size: int, pids: Sequence[int]) -> None:

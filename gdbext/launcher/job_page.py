@@ -33,7 +33,7 @@ def head(look: Look) -> Safe:
     rows = list(_rows(look))
     width = min(max((len(row[0]) for row in rows), default=0), _WIDTH)
     lines += [f"  {who:{width}}  {what}" for who, what in rows]
-    lines.append(f"  {words.how_known(look.evidence)}")
+    lines.append(f"  {words.how_known(look.evidence, [printable(name) for name in look.stripped])}")
     return as_text([printable(line, _LONGEST) for line in lines])
 
 

@@ -102,8 +102,13 @@ def in_no_operation(others_wait: bool) -> str:
     return "in no operation that others wait for" if others_wait else "in no operation"
 
 
-def how_known(evidence: str) -> str:
-    """How the operations are known."""
+def how_known(evidence: str, stripped: Sequence[str] = ()) -> str:
+    """How the operations are known.
+
+    :param stripped: the files without a table of symbols, which would have the recorder.
+    """
     if evidence == "recorded":
         return "How this is known: the flight recorder in each rank's memory (recorded)"
-    return "How this is known: the functions in which the threads wait, which do not say which operation (inferred)"
+    known = "How this is known: the functions in which the threads wait, which do not say which operation (inferred)"
+    return known + (f". A flight recorder is not found without the symbols that {', '.join(stripped)} "
+                    f"{'has' if len(stripped) == 1 else 'have'} lost" if stripped else "")
