@@ -97,10 +97,11 @@ def take_snapshot(target: TargetWithTypes, object_names: bool = True, budget: Bu
     if not library.is_decoded:
         unknown = because("libraries-unlisted") if code.unlisted is not None else library.why
         findings.problem("C library", "not applicable", because("locks-not-decoded", why=unknown))
-    sites = Sites(memory, code, library.modules)
-    if library.musl is not None:
-        code.scan_callers_of(library.musl.module)
-    read = read_threads(target, library.layouts, findings, library.musl.module if library.musl is not None else None)
+    musl = library.musl.module if library.musl is not None else None
+    sites = Sites(memory, code, library.modules, musl)
+    if musl is not None:
+        code.scan_callers_of(musl)
+    read = read_threads(target, library.layouts, findings, musl)
     threads = restored = findings.guard(
         "signal handlers", lambda: restore_interrupted(target, code, read, findings), read)
     if (layouts := library.layouts) is not None:

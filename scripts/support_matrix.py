@@ -25,7 +25,7 @@ from tests.crashes import not_yet as crash_not_yet  # noqa: E402
 from tests.precision import harness  # noqa: E402
 from tests.rates import harness as rates  # noqa: E402
 from tests.rates import not_yet  # noqa: E402
-from tests.support import crashes, interpreters, roots, samples, scenarios  # noqa: E402
+from tests.support import arm64, crashes, interpreters, musl, roots, samples, scenarios  # noqa: E402
 
 PAGE = ROOT / "docs" / "support.md"
 TABLES = ROOT / "gdbext" / "layout" / "tables"
@@ -73,8 +73,8 @@ def page() -> str:
              "Made by `scripts/support_matrix.py --write` from the lists that the tests themselves go through; do not "
              "edit it.", "A test whose interpreter, Debian release or GDB is not available is skipped with the reason, "
              "unless `GDBEXT_REQUIRE`", "names it.", ""]
-    for section in (_interpreters, _embedding, _roots, _gdbs, _locks, _libraries, _crashes, _precision, _rates,
-                    _crash_rates, _layouts):
+    for section in (_machines, _interpreters, _embedding, _roots, _gdbs, _locks, _libraries, _crashes, _precision,
+                    _rates, _crash_rates, _layouts):
         parts += [*section(), ""]
     return "\n".join(parts[:-1]) + "\n"
 
@@ -114,6 +114,25 @@ def _embedding() -> Iterator[str]:
     rows.append(("not initialised, finalising, finalised, initialised again", _names(scenarios.NOT_RUNNING)))
     rows.append(("ends while a daemon thread wants the GIL", _names(scenarios.ENDING)))
     yield from _table(("what", "interpreters"), rows)
+
+
+def _machines() -> Iterator[str]:
+    yield "## Processors and C libraries"
+    yield ""
+    yield "What programs of the tests ran on; the other sections have the details of the first two rows."
+    yield ""
+    arm = [*arm64.COMMANDS, *arm64.CRASHES]
+    ran = [name for name in (*interpreters.VERSIONS, *interpreters.FREE_THREADED_VERSIONS)
+           if name not in interpreters.NEVER_RUN]
+    yield from _table(("processor", "C library", "Python", "inspected", "what"), [
+        ("x86-64", "glibc of this machine", _names(ran), "live, cores", "all tests"),
+        ("x86-64", f"glibc of {_names([*interpreters.SUITES, *interpreters.OLD_SUITES])}", "the release's own",
+         "live, cores", "`test_roots.py`"),
+        ("x86-64", "glibc, static, with and without symbols", "none", "live, cores", "`test_other_libc.py`: abba"),
+        ("x86-64", f"musl: {_names(musl.LINKED)}", "none", "live; one core", f"`test_musl.py`: {_names(musl.WAYS)}"),
+        ("arm64", "glibc 2.36 (Debian 12, emulated)", "none, 3.11", "cores, on x86-64 without GDB",
+         f"`test_arm64.py`: {_names(arm)}"),
+    ])
 
 
 def _roots() -> Iterator[str]:

@@ -70,10 +70,6 @@ class Code:
         """
         self._without_tables = module
 
-    def has_untabled(self, module: Module) -> bool:
-        """Whether code of a module without frame descriptions is musl's."""
-        return module is self._without_tables
-
     @cached_property
     def unlisted(self) -> str | None:
         """Why libraries, and a Python in them, are unknown although the executable is known; None if they are known."""

@@ -37,12 +37,16 @@ NOWHERE = Site((), None)
 
 
 class Sites:
-    """Finds where threads wait; threads with equal stacks share the result."""
+    """Finds where threads wait; threads with equal stacks share the result.
 
-    def __init__(self, memory: Memory, code: Code, library: Sequence[Module]) -> None:
+    :param library: the files of the C library.
+    :param musl: the file with musl if that is the C library: its code has no frame descriptions.
+    """
+
+    def __init__(self, memory: Memory, code: Code, library: Sequence[Module], musl: Module | None = None) -> None:
         self._memory = memory
         self._code = code
-        self._library = library
+        self._library, self._musl = library, musl
         self._known: dict[tuple[int, ...], Site] = {}
         self._is_runtime: dict[str, bool] = {}
 
@@ -59,7 +63,7 @@ class Sites:
         module = self._code.module(pc)
         if module is None:
             return False
-        if self._code.has_untabled(module):  # musl, possibly linked into the program
+        if module is self._musl:  # possibly linked into the program
             return self._code.function_range(pc - 1) is None
         known = self._is_runtime.get(module.path)
         if known is None:

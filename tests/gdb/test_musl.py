@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -11,11 +10,9 @@ import pytest
 
 from tests.support import samples
 from tests.support.launcher import launch
+from tests.support.musl import COMPILER, LINKED
 
-COMPILER = shutil.which("musl-gcc")
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="musl-gcc is not installed; Debian has it in musl-tools")
-LINKED = {"shared": ["-g"], "static": ["-g", "-static"], "stripped": ["-static", "-s"],
-          "hardened": ["-fPIE", "-pie", "-s"]}
 
 
 @pytest.fixture(scope="module", params=LINKED)

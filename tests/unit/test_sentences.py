@@ -31,7 +31,7 @@ EXCEPTIONS: dict[str, tuple[str, ...]] = {
     "launcher/snapshots/server.py": ("import sys; sys.path",),
     "launcher/snapshots/finding.py": ("install one that has Python inside", "python\nimport json", '" + json.dumps('),
     # about the program, test or command that was started, not about a report
-    "launcher/api.py": ("gdbext.launcher.watching.on_signal",), "launcher/pytest_plugin.py": ("",),
+    "launcher/api.py": ("gdbext.launcher.watching.on_s",), "launcher/pytest_plugin.py": ("",),
     "launcher/verbs/run.py": (
         "has done nothing for ", "gdbext run: the page is ", "gdbext run: its core is ", "; its largest process used ",
         ": the kernel has killed ", " since then because memory", ": by a process, not by the kernel"),
