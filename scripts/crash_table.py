@@ -5,7 +5,8 @@ Usage: scripts/crash_table.py --pystack PATH [--write]
 
 Each program runs once with its first interpreter, and all three read its core. The words are those that the program
 demands of a report (`says`). Cause: the first 15 lines have all of them. Place: they have a function of the program
-that is among these words. With --write the table goes into docs/benchmarks.md.
+that is among these words. Of pystack all lines count, because it prints the innermost frame last. With --write the
+table goes into docs/benchmarks.md.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ def main() -> int:
             continue
         sort = "Python" if program.path.suffix == ".py" else "C, C++, Rust"
         for tool, text in shown.items():
-            outcome = judge(program, text)
+            outcome = judge(program, text, None if "pystack" in tool else harness.FIRST_LINES)
             counted.setdefault((tool, sort), Counter())[outcome] += 1
             print(f"{program.name}: {tool}: {outcome}", file=sys.stderr)
     table = "\n".join(rows(counted))
@@ -77,10 +78,10 @@ def rows(counted: dict[tuple[str, str], Counter[str]]) -> Iterator[str]:
         yield f"| {sum(found.values())} {sort} | {tool} | {found[_CAUSE]} | {found[_PLACE]} | {found[_NOTHING]} |"
 
 
-def judge(program: Program, text: str) -> str:
-    """Whether the first lines of a text name the cause, the place, or neither."""
+def judge(program: Program, text: str, count: int | None) -> str:
+    """Whether the first lines of a text, None: all, name the cause, the place, or neither."""
     lines = [line for line in text.splitlines() if not _NOISE.match(line)]
-    said = " ".join(" ".join(lines[:harness.FIRST_LINES]).replace(program.name, "program").split())
+    said = " ".join(" ".join(lines[:count]).replace(program.name, "program").split())
     if all(re.search(words, said, re.IGNORECASE) for words in program.says):
         return _CAUSE
     return _PLACE if any(re.search(rf"\b{name}\b", said) for name in _functions(program)) else _NOTHING
