@@ -44,7 +44,8 @@ LOCK_HELP = """Show the holders of a lock of any known kind and the threads wait
 
 Usage: lock-owner [--json] [ADDRESS]
 
-ADDRESS is a GDB expression for the lock. The command determines the kind of lock from
+ADDRESS is a GDB expression for the lock, or the name that a report gives to it, such as
+`lock of app`. The command determines the kind of lock from
 the system call of a thread that waits for it; if no thread does, from the contents of
 the memory. Without ADDRESS, it shows every lock that a thread waits for.
 

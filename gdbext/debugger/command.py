@@ -26,11 +26,13 @@ from gdbext.render.output_file import write_private
 from gdbext.render.style import Style
 from gdbext.render.text import TextRenderer
 from gdbext.schema.write import document
-from gdbext.snapshot import take_snapshot
+from gdbext.snapshot import Snapshot, take_snapshot
 from gdbext.verdict.judge import verdict_of
 
 # the operators with which an expression writes to the target, and comparisons
 _OPERATORS = re.compile(r"<<=|>>=|[-+*/%&|^]=|<=|>=|==|!=|\+\+|--|=")
+#: How many addresses a message names.
+_MANY = 10
 _COMPARISONS = {"<=", ">=", "==", "!="}
 #: Exit statuses of GDB, those of the launcher (docs/reference.md).
 _NO_ANSWER = STATUS_OF_OUTCOME["doubt"]
@@ -91,12 +93,14 @@ class GdbCommand(gdb.Command):
             self._run_twice(arguments)
             return
         with session() as target:
-            addresses = [_address(target, expression)] if expression else []
+            addresses, unknown = _addresses(target, expression)
             selected = target.selected()
             if self._command.takes == "thread" and selected is not None:
                 addresses = [selected]
             snapshot = take_snapshot(target, settings().object_names, target.budget, target.known_code)
             snapshot.limits = settings().limits
+            if unknown is not None:
+                addresses = [_named(snapshot, expression, unknown)]
             result = self._command.run(snapshot, arguments, addresses)
             text = self._render(target, result, arguments)
         for path, content in result.files:
@@ -163,6 +167,29 @@ def _fail_if_found(result: Result, arguments: Namespace) -> None:
         end_gdb(status)
     if status:
         raise GdbextError(f"the verdict is {verdict_title(verdict)}", "--fail makes this an error")
+
+
+def _addresses(target: GdbTarget, expression: str) -> tuple[list[int], UsageError | None]:
+    """The address that an expression names, or why it names none; it may then be the name of a lock."""
+    try:
+        return [_address(target, expression)] if expression else [], None
+    except UsageError as error:
+        return [], error
+
+
+def _named(snapshot: Snapshot, text: str, unknown: UsageError) -> int:
+    """The address of the lock that a report calls so: by its name, or by all its words.
+
+    :raises UsageError: no lock has the name, or several have.
+    """
+    words = text.split()
+    found = sorted({lock.address for lock in snapshot.locks() if lock.name == text or f"{lock.address:#x}" in words})
+    if len(found) > 1:
+        raise UsageError(f"several locks are called {printable(text, 100)}",
+                         f"name one by its address: {', '.join(map(hex, found[:_MANY]))}")
+    if not found:
+        raise unknown
+    return found[0]
 
 
 def _address(target: GdbTarget, expression: str) -> int:
