@@ -153,7 +153,7 @@ def test_summary_of_triage_counts_targets_without_a_verdict() -> None:
                  for number, report in enumerate((healthy(), without_verdict(), with_doubt(healthy())))]
     triage = classes.Triage(classes.merge(documents))
     assert classes.summary(triage) == "3 cores: 0 deadlocked, 0 crashed, 1 neither, 2 without a verdict; 2 classes"
-    assert [row["verdict"].partition(":")[0] for row in classes.class_rows(triage)] == ["unknown", "other"]
+    assert [row["verdict"].partition(":")[0] for row in classes.class_rows(triage)] == ["unknown", "COMPUTING"]
 
 
 def test_document_that_does_not_list_deadlocks_has_no_verdict_anywhere() -> None:

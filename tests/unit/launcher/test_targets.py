@@ -31,7 +31,7 @@ def _keep_handlers() -> Iterator[None]:
     ("core app", Target(core=Path("core"), executable=Path("app"))), ("-", Target(core=Path("/dev/stdin"))),
     ("--core -", Target(core=Path("/dev/stdin"))), ("--core=--pid", Target(core=Path("--pid"))),
 ])
-@pytest.mark.parametrize("verb", ["report", "dump", "attach"])
+@pytest.mark.parametrize("verb", ["report", "attach"])
 def test_target_by_position_or_option(verb: str, line: str, expected: Target) -> None:
     options = cli.parser().parse_args([verb, *line.split()])
     assert targets.parse_targets(options) == [expected]
@@ -106,7 +106,7 @@ def test_verb_of_one_process_refuses_several(arguments: list[str], capsys: pytes
         f"gdbext {arguments[0]}: --name x matches 3 processes, and this needs one: 7, 8, 9; name one: --pid PID")
 
 
-@pytest.mark.parametrize("verb", ["report", "dump", "attach"])
+@pytest.mark.parametrize("verb", ["report", "attach"])
 def test_name_without_a_match_is_one_line(verb: str, monkeypatch: pytest.MonkeyPatch,
                                           capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(named_processes, "find_processes", lambda wanted: [])
