@@ -161,13 +161,23 @@ def _standstill_sentence(facts: Facts) -> Words:
                   for thread in facts.known(deadlock.threads))
     if waiting and not at_work:
         who = f"all {plural(count, 'thread')} wait" if count > 1 else "the only thread waits"
-        return (*_tasks_wait(facts, waiting), f"; {who} for what only the process itself could do")
+        return (*_tasks_wait(facts, waiting), f"; {who} for what only the process itself could do",
+                *_not_at_rest(facts, deadlock))
     if count == 1:
         first = facts.threads.get(deadlock.threads[0])
         return (*thread_name(facts, deadlock.threads[0]), " ", *(doing(facts, first) if first is not None else ()),
                 ", and no other thread exists")
     return (f"all {plural(count, 'thread')} wait for what only the others could do", *_most_telling(facts, deadlock),
             *_blocked_loop(facts, deadlock))
+
+
+def _not_at_rest(facts: Facts, deadlock: Deadlock) -> Words:
+    """A thread of a standstill that waits for a lock, not for its next work; empty if there is none."""
+    for thread in facts.known(deadlock.threads):
+        lock = facts.awaited(thread)
+        if lock is not None and not lock.is_outside and not kind_of(lock.kind).is_event:
+            return ("; ", *thread_name(facts, thread.number), " ", *doing(facts, thread))
+    return ()
 
 
 def _blocked_loop(facts: Facts, deadlock: Deadlock) -> Words:
@@ -354,7 +364,8 @@ def _queued_calls(facts: Facts) -> Words:
 def _polling_sentence(facts: Facts) -> Words:
     number = facts.verdict.threads[0]
     thread = facts.threads.get(number)
-    return (*thread_name(facts, number), " ", *_polls(thread.polling if thread is not None else None))
+    return (*thread_name(facts, number), " ", *_polls(thread.polling if thread is not None else None),
+            _and_behind(facts))
 
 
 def _polls(polling: Polling | None) -> Words:

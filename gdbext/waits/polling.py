@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from gdbext.cpython.code.bytecode import Bytecode
-from gdbext.cpython.code.lock_calls import Place, iter_attributes, iter_places
-from gdbext.cpython.code.loops import Condition, find_condition
+from gdbext.cpython.code.lock_calls import Place, iter_attributes, iter_places, iter_results
+from gdbext.cpython.code.loops import Condition, find_condition, is_call
 from gdbext.cpython.frames import RawFrame
+from gdbext.cpython.signals import handled_signals
 from gdbext.cpython.values import Limits
 from gdbext.errors import GdbextError
 from gdbext.locks.python_reader import Reader
@@ -33,6 +34,12 @@ _TAKES = frozenset((
 _LOCK_FILES = {"filelock": ("lock_filename", (Place(False, "wait", ("start_time",)), Place(False, "start_time")))}
 #: Who uses such a lock for a short time has it no longer, in seconds.
 _IN_USE = 1.0
+#: Functions with which a loop says that it still waits, and what belongs to their calls.
+_SAYS = frozenset((
+    "debug", "error", "flush", "info", "log", "logger", "logging", "print", "sleep", "stderr", "stdout", "sys", "time",
+    "warning", "write"))
+#: Methods that return a flag of the program.
+_FLAGS = frozenset(("is_set", "isSet"))
 #: Most variables of a condition that are shown, and how much of each.
 _MOST_VALUES = 4
 _LIMITS = Limits(depth=1, items=4, characters=60, reads=64)
@@ -42,13 +49,14 @@ _CODE = frozenset(("module", "function", "builtin_function_or_method", "method",
 _SLEEPS = frozenset(("nanosleep", "clock_nanosleep", "select", "pselect6", "poll", "ppoll"))
 
 
-def find_polling(seen: SeenThread, wait: SeenWait, context: Context, of_library: bool = False) -> Polling | None:
+def find_polling(seen: SeenThread, wait: SeenWait, context: Context, holds: bool = False) -> Polling | None:
     """The loop in which a thread sleeps; None if it does not sleep for a short time, or if the loop has no condition.
 
-    A loop that only an exception leaves, as ``while True``, is the work of a thread. The loop of a library may be that
-    of a service, unless a library has called the function of the program that waits there.
+    A loop that only an exception leaves, as ``while True``, is the work of a thread, and so is one that calls other
+    functions, unless they return what its condition tests. The loop of a library may be that of a service, unless a
+    library has called the function of the program that waits there.
 
-    :param of_library: whether the loop of a library counts anyway.
+    :param holds: whether the thread has a lock that others want: such a loop of a library counts anyway.
     """
     name = seen.call.name or wait.syscall if seen.call is not None else None
     # a core does not have the time, so a sleep until a set time may have been a short one
@@ -56,7 +64,7 @@ def find_polling(seen: SeenThread, wait: SeenWait, context: Context, of_library:
     if wait.lock is not None or not wait.timed or name not in _SLEEPS or seconds is None or seconds > _SHORT:
         return None
     work = work_of(seen, context).at_work
-    of_library = of_library or work is not None and not work.is_module
+    of_library = holds or work is not None and not work.is_module
     for reader, stack in context.python_locks.stacks(seen.number):
         for raw in stack[:_MOST_FRAMES]:
             package = library_of(raw.frame)
@@ -68,7 +76,8 @@ def find_polling(seen: SeenThread, wait: SeenWait, context: Context, of_library:
             code = reader.functions.bytecode(raw.code)
             condition = find_condition(code, raw.offset) if code is not None else None
             if code is not None and condition is not None:
-                if _takes_next(reader, raw, code, condition) or times and _has_begun(reader, raw, times, context):
+                if path is None and _works(reader, raw, code, condition, holds, context) or times and _has_begun(
+                        reader, raw, times, context):
                     return None
                 line = reader.frames.line(raw.code, condition.start)
                 frame = replace(raw.frame, line=line or raw.frame.line, columns=None)
@@ -79,13 +88,33 @@ def find_polling(seen: SeenThread, wait: SeenWait, context: Context, of_library:
     return None
 
 
-def _takes_next(reader: Reader, raw: RawFrame, code: Bytecode, condition: Condition) -> bool:
-    """Whether the condition of a loop takes the next of several data, as ``while stream.read(100)``."""
+def _works(reader: Reader, raw: RawFrame, code: Bytecode, condition: Condition, holds: bool, context: Context) -> bool:
+    """Whether a loop is the work of a thread: it reads data, or does something until a flag ends the program.
+
+    A flag may be changed by another thread, or by the handler of a signal.
+    """
     try:
-        names, version = reader.functions.names(raw.code), reader.layouts.version_tuple
-        return not _TAKES.isdisjoint(iter_attributes(code, names, version, condition.tests))
+        names, version, module = reader.functions.names(raw.code), reader.layouts.version_tuple, raw.frame.is_module
+        tested = {*iter_attributes(code, names, version, condition.tests)}
+        variables = {place.variable for place in iter_places(code, names, version, condition.tests, module)}
+        called = {*iter_attributes(code, names, version, condition.body)}
+        called.update(place.variable for place in iter_places(code, names, version, condition.body, module)
+                      if place.is_global)
+        is_made = not variables.isdisjoint(iter_results(code, names, version, condition.body))
     except (GdbextError, IndexError):
         return False
+    if not _TAKES.isdisjoint(tested) or is_made:
+        return not _TAKES.isdisjoint(tested | called)
+    if sum(is_call(code.instructions[i]) for i in condition.body) > 1 and called - _SAYS:
+        return True
+    is_flag = not any(is_call(code.instructions[i]) for i in condition.tests) or not _FLAGS.isdisjoint(tested)
+    return is_flag and not holds and _may_change(context)
+
+
+def _may_change(context: Context) -> bool:
+    """Whether something may change a flag of the program: another thread, or the handler of a signal in Python."""
+    return len(context.threads) > 1 or any(
+        handled_signals(context.target.memory, python.runtime, python.objects) for python in context.python.pythons)
 
 
 def _has_begun(reader: Reader, raw: RawFrame, times: Sequence[Place], context: Context) -> bool:

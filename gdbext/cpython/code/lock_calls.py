@@ -130,6 +130,18 @@ def iter_attributes(code: Bytecode, names: Names, version: tuple[int, ...], want
     return (finder.attribute(code.instructions[i]) for i in wanted if code.instructions[i].name in _ATTRIBUTES)
 
 
+def iter_results(code: Bytecode, names: Names, version: tuple[int, ...], wanted: Sequence[int]) -> Iterator[str]:
+    """The names of the variables to which some instructions assign the result of a call.
+
+    :param wanted: the indices of the instructions.
+    :raises IndexError: the code is damaged.
+    """
+    finder = _Finder(code, names, version)
+    for i in wanted:
+        if i and code.instructions[i - 1].name.startswith("CALL"):
+            yield from finder.assigned(code.instructions[i])
+
+
 class _Finder:
     def __init__(self, code: Bytecode, names: Names, version: tuple[int, ...]) -> None:
         self._code = code
@@ -158,7 +170,7 @@ class _Finder:
                         escapes.add(self._place_before(i)[0])
             elif self._is_other_release(each):
                 escapes.add(None)
-            assigned = tuple(self._assigned(each))
+            assigned = tuple(self.assigned(each))
             if assigned:
                 stores[i] = assigned
         if unseen:
@@ -191,7 +203,8 @@ class _Finder:
             return False, self._names.variables[each.argument]
         return None
 
-    def _assigned(self, each: Instruction) -> Iterator[str]:
+    def assigned(self, each: Instruction) -> Iterator[str]:
+        """The names that an instruction assigns."""
         variables = self._names.variables
         if each.name in _STORES_OF_LOCALS:
             yield variables[each.argument]

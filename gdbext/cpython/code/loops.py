@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import NamedTuple
 
-from gdbext.cpython.code.bytecode import Bytecode
+from gdbext.cpython.code.bytecode import Bytecode, Instruction
 from gdbext.worklist import walk
 
 #: Takes the next item of a ``for`` loop, or leaves the loop.
@@ -21,11 +22,13 @@ _LONGEST = 64
 class Condition(NamedTuple):
     """What ends a loop: the offset of the first instruction that can leave it, in bytes, and the indices of its tests.
 
-    The tests are the instructions of all expressions whose value decides whether the loop is left, in their order.
+    The tests are the instructions of all expressions whose value decides whether the loop is left, in their order. The
+    body has the other instructions of the loop.
     """
 
     start: int
     tests: Sequence[int]
+    body: Sequence[int] = ()
 
 
 def find_condition(code: Bytecode, offset: int) -> Condition | None:
@@ -35,13 +38,24 @@ def find_condition(code: Bytecode, offset: int) -> Condition | None:
     :return: None if the instruction is in no loop, or if only an exception leaves the loop.
     """
     here = code.index(offset)
-    loop = _loop(here, code.successors.__getitem__) if here is not None else frozenset[int]()
-    exits = [i for i in loop if not loop.issuperset(code.successors[i])]
+    loop = _loop(here, functools.partial(_with_handler, code)) if here is not None else frozenset[int]()
+    exits = [i for i in loop if any(_returns(code, each) for each in code.successors[i] if each not in loop)]
     if not exits:
         return None
     entered = {target for i in loop for target in code.successors[i] if target != i + 1 and not _jumps_over(code, i)}
     tests = {i for end in exits for i in _expression(code, end, entered)}
-    return Condition(code.instructions[min(exits)].start, sorted(tests))
+    return Condition(code.instructions[min(exits)].start, sorted(tests), sorted(loop.difference(tests)))
+
+
+def _with_handler(code: Bytecode, i: int) -> Sequence[int]:
+    """The instructions that may follow one, if it raises too."""
+    handler = code.handlers[i]
+    return code.successors[i] if handler is None else (*code.successors[i], handler)
+
+
+def _returns(code: Bytecode, i: int) -> bool:
+    """Whether the function may return after an instruction, and not only end by an exception."""
+    return any(code.instructions[each].name.startswith("RETURN") for each in walk((i,), code.successors.__getitem__))
 
 
 def _expression(code: Bytecode, end: int, entered: Collection[int]) -> Iterator[int]:
@@ -95,10 +109,12 @@ def begins_turn(code: Bytecode, offset: int) -> bool:
             # a jump back begins the next turn
             if following > i:
                 before.setdefault(following, []).append(i)
-    return not any(_calls(code.instructions[i].name) for i in walk(before.get(here, ()), lambda i: before.get(i, ())))
+    return not any(is_call(code.instructions[i]) for i in walk(before.get(here, ()), lambda i: before.get(i, ())))
 
 
-def _calls(name: str) -> bool:
+def is_call(instruction: Instruction) -> bool:
+    """Whether an instruction calls or awaits something."""
+    name = instruction.name
     return name.startswith("CALL") and not name.startswith("CALL_INTRINSIC") or name in _AWAITS
 
 

@@ -36,9 +36,18 @@ def stopped(scene: Scene) -> Verdict | None:
 
 
 def polling(scene: Scene) -> Verdict | None:
-    """The only thread sleeps for a short time, again and again, until a condition holds."""
-    (first, *others) = scene.report.threads or (None,)
-    return Verdict("polling", (first.number,)) if first is not None and not others and first.polling else None
+    """A thread sleeps again and again until a condition holds, and it is alone, or others have waited for it.
+
+    No other thread is in the middle of work.
+    """
+    for thread in scene.report.threads:
+        behind = scene.behind(thread.number)
+        others = [other for other in scene.report.threads if other is not thread and other.number not in behind]
+        awaited = any(scene.has_waited(scene.threads[number]) for number in behind)
+        if thread.polling is not None and not scene.running and (awaited or not (behind or others)) and not any(
+                other.at_work is not None or other.polling is not None for other in others):
+            return Verdict("polling", (thread.number,), tuple(behind))
+    return None
 
 
 def computing(scene: Scene) -> Verdict | None:

@@ -530,6 +530,17 @@ def test_wait_in_the_middle_of_work_in_a_core() -> None:
     assert judge(replace(made, target=replace(INFO, kind="core"))).kind == "blocked-behind"
 
 
+def test_thread_that_polls_while_others_wait_for_its_end() -> None:
+    polling = replace(thread(2, blocked_on="sleeps-for"), polling=Polling(WORK, 0.1))
+    joins = replace(thread(1, END_OF_2), since=2.0)
+    for threads, kind in (([joins, polling], "polling"), ([replace(joins, since=0.1), polling], "idle"),
+                          ([joins, polling, thread(3, status="running")], "computing"),
+                          ([joins, polling, replace(at_work(3, SOCKET), syscall="recvfrom")], "idle"),
+                          ([SERVING, polling], "idle"), ([polling], "polling")):
+        found = judge(report(*threads, locks=LOCKS))
+        assert (found.kind, found.behind) == (kind, (1,) if kind == "polling" and len(threads) > 1 else ())
+
+
 def test_holder_that_polls() -> None:
     polling = replace(thread(2, blocked_on="sleeps-for"), polling=Polling(WORK, 0.1))
     for since, kind in ((2.0, "blocked-behind"), (0.1, "idle")):

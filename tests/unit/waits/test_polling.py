@@ -54,7 +54,7 @@ class Reader:
 
     def names(self, code: int) -> Names:
         """See `Functions.names`."""
-        return Names(("exists", "read"), (), 0)
+        return Names(("exists", "read", "update", "ready"), (), 0)
 
     def line(self, code: int, offset: int) -> int | None:
         """See `FrameReader.line`."""
@@ -80,8 +80,11 @@ def scene(functions: dict[int, Bytecode | None], name: str, kind: str, *frames: 
     class Target:
         proc = None
 
+    class Python:
+        pythons = ()
+
     class Made:
-        python_locks, target = Locks(), Target()
+        python_locks, target, threads, python = Locks(), Target(), (1,), Python()
 
     Made.target.kind = kind  # type: ignore[attr-defined]
 
@@ -142,12 +145,12 @@ LIBRARY = PyFrame("retrieve", "retrieve", "/usr/lib/python3/site-packages/joblib
 def test_loop_of_a_library_that_the_program_has_called() -> None:
     seen, context = scene({1: LOOP, 2: ENDLESS}, "nanosleep", "live", LIBRARY, OUTER)
     assert find_polling(seen, SLEEP, context) is None
-    assert find_polling(seen, SLEEP, context, of_library=True) == Polling(replace(LIBRARY, line=7), 0.5)
+    assert find_polling(seen, SLEEP, context, holds=True) == Polling(replace(LIBRARY, line=7), 0.5)
 
 
 def test_loop_of_a_library_around_the_program_is_a_service() -> None:
     seen, context = scene({1: ENDLESS, 2: LOOP}, "nanosleep", "live", INNER, LIBRARY)
-    assert find_polling(seen, SLEEP, context, of_library=True) is None
+    assert find_polling(seen, SLEEP, context, holds=True) is None
 
 
 def test_loop_that_reads_data() -> None:
@@ -159,6 +162,41 @@ def test_loop_that_reads_data() -> None:
     assert found({1: tested, 2: ENDLESS}, name="nanosleep") is not None
     taking = replace(tested, instructions=[*read[:1], *tested.instructions[1:]])
     assert found({1: taking, 2: LOOP}, name="nanosleep") is None
+
+
+#: The names of `Reader.names` by index.
+EXISTS, READ, UPDATE, READY = range(4)
+
+
+def looping(*body: tuple[str, int], tests: tuple[tuple[str, int], ...] = (("LOAD_METHOD", EXISTS), ("CALL", 0)),
+            ) -> Bytecode:
+    """``while tests: body; sleep()``, where the instruction at offset 2 is in the loop."""
+    loop = [*tests, ("POP_JUMP_IF_FALSE", 0), *body, ("CALL", 0), ("POP_TOP", 0), ("JUMP_BACKWARD", 0)]
+    successors = [(i + 1,) for i in range(len(loop))] + [()]
+    successors[len(tests)] = (len(tests) + 1, len(loop))
+    successors[len(loop) - 1] = (0,)
+    return Bytecode([Instruction(2 * i, name, argument, 2 * i + 2)
+                     for i, (name, argument) in enumerate([*loop, ("RETURN_VALUE", 0)])], successors,
+                    [None] * len(successors))
+
+
+FLAG = (("LOAD_NAME", READY),)
+
+
+@pytest.mark.parametrize(("function", "module", "threads", "polls"), [
+    (looping(), False, 1, True), (looping(), False, 2, True),
+    # it does something else, too
+    (looping(("LOAD_METHOD", UPDATE), ("CALL", 0), ("POP_TOP", 0)), False, 1, False),
+    # that returns what the condition tests, or the next datum
+    (looping(("LOAD_METHOD", UPDATE), ("CALL", 0), ("STORE_NAME", READY), tests=FLAG), True, 2, True),
+    (looping(("LOAD_METHOD", READ), ("CALL", 0), ("STORE_NAME", READY), tests=FLAG), True, 2, False),
+    # a flag that another thread may change
+    (looping(tests=FLAG), True, 1, True), (looping(tests=FLAG), True, 2, False)])
+def test_loop_that_works(function: Bytecode, module: bool, threads: int, polls: bool) -> None:
+    frame = replace(INNER, function="<module>") if module else INNER
+    seen, context = scene({1: function, 2: ENDLESS}, "nanosleep", "live", frame, OUTER)
+    cast(Any, context).threads = (1,) * threads
+    assert (find_polling(seen, SLEEP, context) is not None) is polls
 
 
 def test_lock_file_of_a_package() -> None:

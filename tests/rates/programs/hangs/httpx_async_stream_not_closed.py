@@ -1,6 +1,6 @@
 """httpx.AsyncClient with one connection; its streamed response stays open and a second request waits.
 
-Truth: {"expect": "hang", "says": "httpx|httpcore|connection|client", "statuses": [1, 5], "packages": ["httpx"]}
+Truth: {"expect": "hang", "says": "free connection", "statuses": [1, 5], "packages": ["httpx"]}
 """
 
 import asyncio

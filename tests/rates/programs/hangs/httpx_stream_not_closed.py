@@ -1,6 +1,6 @@
 """httpx with one connection: a streamed response is open, and the next request waits for the pool. After encode/httpcore#550.
 
-Truth: {"expect": "hang", "says": "httpx|httpcore|connection|pool|client", "statuses": [1, 5], "packages": ["httpx"]}
+Truth: {"expect": "hang", "says": "free connection", "statuses": [1, 5], "packages": ["httpx"]}
 """
 
 import os

@@ -1,6 +1,6 @@
 """A call of joblib's threading backend waits for a lock of the caller, which waits for the calls.
 
-Truth: {"expect": "hang", "says": "lock|work", "statuses": [1, 5], "packages": ["joblib"]}
+Truth: {"expect": "hang", "says": "MainThread.*holds.*lock", "statuses": [1, 5], "packages": ["joblib"]}
 """
 
 import os

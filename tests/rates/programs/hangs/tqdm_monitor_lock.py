@@ -1,6 +1,6 @@
 """The monitor thread of tqdm wants the write lock which the main thread has while it waits for it at exit. After tqdm/tqdm#1751.
 
-Truth: {"expect": "hang", "says": "lock|monitor|exit", "statuses": [1], "packages": ["tqdm"]}
+Truth: {"expect": "hang", "says": "tqdm_monitor|TqdmDefaultWriteLock", "statuses": [1], "packages": ["tqdm"]}
 """
 
 import os

@@ -1,6 +1,6 @@
 """A worker thread of a task queue waits for the result of a task that it has put into its own queue; a second thread listens for signals.
 
-Truth: {"expect": "hang", "says": "worker|report|get|done", "statuses": [1, 5]}
+Truth: {"expect": "hang", "says": "worker.*done", "statuses": [1, 5]}
 """
 
 import os

@@ -50,6 +50,10 @@ def line_of_condition(body: str) -> int | None:
     ("while True:\n    if ready():\n        break\n    sleep(1)  # here", 2),
     ("while True:\n    if ready():\n        return 1\n    sleep(1)  # here", 2),
     ("for item in items:\n    sleep(1)  # here", 1),
+    ("while True:\n    try:\n        items.pop()\n        break\n    except OSError:\n        sleep(1)  # here", 3),
+    # an exception ends it
+    ("while True:\n    try:\n        items.pop()\n    except OSError:\n        sleep(1)  # here", None),
+    ("while True:\n    if not ready():\n        raise OSError\n    sleep(1)  # here", None),
     # no condition ends it
     ("while True:\n    sleep(1)  # here", None),
     ("while True:\n    if ready():\n        items.append(1)\n    sleep(1)  # here", None),
