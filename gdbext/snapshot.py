@@ -470,6 +470,12 @@ class Snapshot:
         return self._findings.guard(
             "times", lambda: self._target.seconds_since_run([seen.ref for seen in order]), no_times, doubt=False)
 
+    def _is_wanted(self, number: int) -> bool:
+        """Whether a thread has a lock that others may want, besides its end and results."""
+        kinds = (kind_of(self._found.locks[hold.lock].kind) for hold in self._found.holds.get(number, ())
+                 if hold.lock in self._found.locks)
+        return any(kind.behaviour != "thread-end" and not kind.is_event for kind in kinds)
+
     def _thread(self, seen: SeenThread) -> Thread:
         number, call = seen.number, seen.call
         wait, python = self._waits.get(number), self._python.thread(number)
@@ -495,7 +501,7 @@ class Snapshot:
                                            wait.seconds if wait is not None else None),
                       since=self._since.get(number) if status == "blocked" else None,
                       polling=None if wait is None else self._findings.guard(
-                          "loops", lambda: find_polling(seen, wait, self._context, number in self._found.holds), None,
+                          "loops", lambda: find_polling(seen, wait, self._context, self._is_wanted(number)), None,
                           doubt=False),
                       at_work=place.at_work, in_loop=place.in_loop, takes_next=place.takes_next,
                       ident=python.tstate.thread_id if python.tstate is not None else None)

@@ -300,6 +300,7 @@ _WORDINGS: Mapping[ReasonCode, Wording] = {
     "of-other-descriptors": lambda count: (
         f"of {count:,} other descriptor{'s' if count > 1 else ''}, no process with another end is known"),
     "other-end": lambda ends: f"the other end is {listed(ends)}",
+    "watches-pipes-only": "besides what wakes it, it watches pipes and pairs of sockets only",
     "named-pipe": "a named pipe, which any process may open to write",
     "takes-requests": "the requests for a file system that this process serves",
     "served-here": "this process itself serves the file system mounted on {folder}, through fd {fd}",

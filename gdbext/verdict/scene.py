@@ -101,6 +101,7 @@ class Scene:
         reads_input = lock is not None and kind_of(lock.kind).behaviour == "outside" and lock.address == 0
         # a wait for the answer of one peer is not a service if a library was called for it, nor is one for a child
         asks = lock is not None and (thread.at_work is not None and owes_answer(lock.why) or any(
+            why.code == "watches-pipes-only" for why in parts(lock.why)) and any(
             generation > 0 for generation in _generations(lock)))
         takes_requests = lock is not None and lock.state == TO_READ and any(
             why.code == REQUESTS or why.code == NAMED_PIPE and thread.in_loop is not None for why in parts(lock.why))

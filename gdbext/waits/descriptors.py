@@ -25,7 +25,7 @@ _SOCKET = re.compile(r"^socket:\[(\d+)\]$")
 _ANONYMOUS = re.compile(r"^anon_inode:\[?(.+?)\]?$")
 _INODE = re.compile(r":\[(\d+)\]$")
 #: What is known of the only descriptor that another one watches.
-_ONE_END = frozenset(("in-accept-queue", "other-end", UNANSWERED))
+_ONE_END = frozenset(("in-accept-queue", "other-end", UNANSWERED, "watches-pipes-only"))
 
 
 class Descriptors:
@@ -145,6 +145,13 @@ class Descriptors:
         others = sorted(ends, key=lambda end: end.pid == proc.pid)
         return because("other-end", ends=tuple([self._describe(end) for end in others]))
 
+    def _is_near(self, fd: int) -> bool:
+        """Whether a descriptor is one of a pipe, or of a pair of sockets without a name."""
+        link = self.proc.descriptors.link(fd) if self.proc is not None else None
+        match = _SOCKET.match(link or "")
+        found = self.proc.sockets.get(int(match[1])) if self.proc is not None and match else None
+        return (link or "").startswith("pipe:") or found is not None and found.protocol == "unix" and not found.local
+
     def _watched(self, proc: Proc, watched: Sequence[tuple[int, int | None]]) -> Reason | None:
         if not watched:
             return because("watches-nothing")
@@ -163,7 +170,8 @@ class Descriptors:
             return watches
         # besides what wakes an event loop, the wait is one for this descriptor, or for one process
         fd, end = others[0]
-        parts = (end, self.unanswered(fd))
+        near = because("watches-pipes-only") if all(map(self._is_near, (fd for fd, _ in others))) else None
+        parts = (end, self.unanswered(fd), near)
         return joined([watches, *(part for part in parts if part is not None and part.code in _ONE_END)])
 
 

@@ -56,7 +56,7 @@ def find_polling(seen: SeenThread, wait: SeenWait, context: Context, holds: bool
     functions, unless they return what its condition tests. The loop of a library may be that of a service, unless a
     library has called the function of the program that waits there.
 
-    :param holds: whether the thread has a lock that others want: such a loop of a library counts anyway.
+    :param holds: whether the thread has a lock that others want: any loop with a condition counts.
     """
     name = seen.call.name or wait.syscall if seen.call is not None else None
     # a core does not have the time, so a sleep until a set time may have been a short one
@@ -76,8 +76,8 @@ def find_polling(seen: SeenThread, wait: SeenWait, context: Context, holds: bool
             code = reader.functions.bytecode(raw.code)
             condition = find_condition(code, raw.offset) if code is not None else None
             if code is not None and condition is not None:
-                if path is None and _works(reader, raw, code, condition, holds, context) or times and _has_begun(
-                        reader, raw, times, context):
+                if not holds and path is None and _works(reader, raw, code, condition, context) or (
+                        times and _has_begun(reader, raw, times, context)):
                     return None
                 line = reader.frames.line(raw.code, condition.start)
                 frame = replace(raw.frame, line=line or raw.frame.line, columns=None)
@@ -88,7 +88,7 @@ def find_polling(seen: SeenThread, wait: SeenWait, context: Context, holds: bool
     return None
 
 
-def _works(reader: Reader, raw: RawFrame, code: Bytecode, condition: Condition, holds: bool, context: Context) -> bool:
+def _works(reader: Reader, raw: RawFrame, code: Bytecode, condition: Condition, context: Context) -> bool:
     """Whether a loop is the work of a thread: it reads data, or does something until a flag ends the program.
 
     A flag may be changed by another thread, or by the handler of a signal.
@@ -108,7 +108,7 @@ def _works(reader: Reader, raw: RawFrame, code: Bytecode, condition: Condition, 
     if sum(is_call(code.instructions[i]) for i in condition.body) > 1 and called - _SAYS:
         return True
     is_flag = not any(is_call(code.instructions[i]) for i in condition.tests) or not _FLAGS.isdisjoint(tested)
-    return is_flag and not holds and _may_change(context)
+    return is_flag and _may_change(context)
 
 
 def _may_change(context: Context) -> bool:

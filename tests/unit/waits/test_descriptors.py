@@ -161,7 +161,9 @@ def test_named_pipe_that_a_process_has_open_both_ways(live: FakeTarget, fake: Fa
     assert (said(found) if found is not None else None) == why
 
 
-@pytest.mark.parametrize(("more", "other_end"), [(False, '; the other end is fd 5 of process 88 "sh"'), (True, "")])
+@pytest.mark.parametrize(("more", "other_end"), [(False, '; the other end is fd 5 of process 88 "sh"; '
+                                                              "besides what wakes it, it watches pipes and pairs of "
+                                                              "sockets only"), (True, "")])
 def test_event_loop_that_watches_two_pipes_of_one_process(live: FakeTarget, fake: FakeProc, more: bool,
                                                           other_end: str) -> None:
     fake.process(88, "sh")

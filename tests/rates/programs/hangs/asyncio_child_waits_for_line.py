@@ -1,6 +1,6 @@
 """A coroutine waits for a line of a child that waits for a line of this process.
 
-Truth: {"expect": "hang", "says": "waits for child processes|process \\\\d+", "statuses": [1, 5]}
+Truth: {"expect": "hang", "says": "waits for child processes|process \\d+", "statuses": [1, 5]}
 """
 
 import asyncio

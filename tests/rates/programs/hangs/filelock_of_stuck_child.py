@@ -1,6 +1,6 @@
 """A process waits for a lock file that its child has, which waits for its standard input.
 
-Truth: {"expect": "hang", "says": "app\\\\.lock", "statuses": [5, 1], "packages": ["filelock"]}
+Truth: {"expect": "hang", "says": "app\\.lock", "statuses": [5, 1], "packages": ["filelock"]}
 """
 
 import os
