@@ -172,7 +172,7 @@ def looping(*body: tuple[str, int], tests: tuple[tuple[str, int], ...] = (("LOAD
             ) -> Bytecode:
     """``while tests: body; sleep()``, where the instruction at offset 2 is in the loop."""
     loop = [*tests, ("POP_JUMP_IF_FALSE", 0), *body, ("CALL", 0), ("POP_TOP", 0), ("JUMP_BACKWARD", 0)]
-    successors = [(i + 1,) for i in range(len(loop))] + [()]
+    successors: list[tuple[int, ...]] = [*((i + 1,) for i in range(len(loop))), ()]
     successors[len(tests)] = (len(tests) + 1, len(loop))
     successors[len(loop) - 1] = (0,)
     return Bytecode([Instruction(2 * i, name, argument, 2 * i + 2)
