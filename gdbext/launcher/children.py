@@ -385,8 +385,10 @@ def summary(tree: Tree, found: Triage) -> list[str]:
     if tree.ends:
         end = tree.ends[0]
         behind = tree.chains.behind(end, [*trouble, *end])
-        lost = any(deadlock.lost for deadlock in tree.deadlocks if deadlock.processes == end)
-        lines.append(one_line(words.end_of_chains([_process(tree, pid) for pid in end], len(behind), lost)))
+        own = [deadlock for deadlock in tree.deadlocks if deadlock.processes == end]
+        lost = any(deadlock.lost for deadlock in own)
+        if behind or lost or not own:
+            lines.append(one_line(words.end_of_chains([_process(tree, pid) for pid in end], len(behind), lost)))
     shown = [*(pid for pid in ends if pid not in trouble), *trouble][:_MANY_IN_TROUBLE]
     lines += [f"  {_process_line(tree, pid, whole=True)}" for pid in shown]
     for deadlock in tree.deadlocks:

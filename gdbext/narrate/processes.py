@@ -110,17 +110,17 @@ def wait_line(waiter: ProcessName, number: int, thread: Thread | None, kind: str
     line: Words = (*process_name(waiter), f" thread {number}", *_quoted(name), " waits ",
                    reason(awaited)._replace(limit=400))
     frame, _ = own_frame(thread) if thread is not None else (None, 0)
-    if frame is not None:
-        line = (*line, " at ", Foreign(f"{frame.file}:{frame.line}", 200), " in ", Foreign(frame.function))
+    place: Words = () if frame is None else (
+        ", at ", Foreign(f"{frame.file}:{frame.line}", 200), " in ", Foreign(frame.function))
     if kind == "child" or awaited.code == "end-of-thread":
-        return line
+        return (*line, *place)
     if releasing_thread is not None:
-        return (*line, f" of thread {releasing_thread}")
+        return (*line, f" of thread {releasing_thread}", *place)
     names: list[Words] = [("itself",) if process == waiter else (
         *process_name(process), *((" (inherited at fork)",) if process.pid in inherited else ()))
         for process in holders[:_MANY]]
     more = f" and {len(holders) - _MANY} more" if len(holders) > _MANY else ""
-    return (*line, f", which {_RELATIONS.get(kind, 'is held by')} ", *listed(names), more)
+    return (*line, f", which {_RELATIONS.get(kind, 'is held by')} ", *listed(names), more, *place)
 
 
 def stuck_behind(processes: Sequence[ProcessName]) -> Words:

@@ -329,7 +329,8 @@ def test_text_of_the_processes(output: Output) -> None:
     (deadlock,) = [line for line in lines if line.startswith(f"Deadlock between processes {parent}, {child} ")]
     assert f"(inferred: only process {parent} has the other end; " in deadlock
     assert deadlock.endswith("; none of these threads can run)")
-    assert f'  process {parent} "python" thread 1 "MainThread" waits for the end of process {child}' in lines
+    waits = f'  process {parent} "python" thread 1 "MainThread" waits for the end of process {child}, at '
+    assert [line for line in lines if line.startswith(waits) and re.search(r"processes\.py:\d+ in waitpid$", line)]
     # each process has one answer, and no command that leads back to this page
     assert lines[1:3] == [f'  process {parent} "python": DEADLOCK with process {child}',
                           f'  process {child} "python": DEADLOCK with process {parent}']
