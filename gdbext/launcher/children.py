@@ -408,16 +408,17 @@ def _only_waits(tree: Tree, pid: int) -> bool:
 
 
 def tree_lines(tree: Tree, found: Triage) -> list[str]:
-    """The answer, the processes, and their waits for each other."""
-    lines = [*summary(tree, found), "", words.TREE]
-    depths: dict[int, int] = {}
-    for pid, parent in tree.parents.items():
-        depths[pid] = depths[parent] + 1 if parent in depths else 0
-        lines.append(f"{'  ' * depths[pid]}  {_process_line(tree, pid)}")
+    """The answer, the waits of the processes for each other, and the processes."""
+    lines = summary(tree, found)
     members = {node for deadlock in tree.deadlocks for node in deadlock.members}
     waits = [each for each in _waits_between_processes(tree) if each[0] not in members]
     if waits:
         lines += ["", words.waits_heading(bool(members)), *(f"  {_wait_line(tree, *each)}" for each in waits)]
+    lines += ["", words.TREE]
+    depths: dict[int, int] = {}
+    for pid, parent in tree.parents.items():
+        depths[pid] = depths[parent] + 1 if parent in depths else 0
+        lines.append(f"{'  ' * depths[pid]}  {_process_line(tree, pid)}")
     if tree.blind is not None:
         lines += ["", one_line(words.unknown_waits(tree.blind))]
     return lines

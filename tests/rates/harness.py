@@ -12,6 +12,7 @@ says      of a hang: a regular expression that the first lines of the report mat
 never     of a hang: a regular expression of what would be a false statement about it
 statuses  of a hang: the exit statuses that are right: 1 for a proven hang, 5 for a wait for something outside
 core      true to report on a core, too
+known     the id of the known bug that it is
 packages  the Python packages that it needs, by import name; it is run with Python 3.11 of scripts/rates
 python    its interpreter, if it needs this one
 
@@ -68,7 +69,7 @@ OUTCOMES = {
     "healthy": (RIGHT, UNKNOWN, WEAK_ALARM, FALSE_ALARM),
 }
 
-_KEYS = {"expect", "says", "never", "statuses", "core", "packages", "python"}
+_KEYS = {"expect", "says", "never", "statuses", "core", "known", "packages", "python"}
 
 
 class NotYet(Exception):
@@ -86,6 +87,7 @@ class Program:
     never: str | None
     statuses: tuple[int, ...]
     core: bool
+    known: str | None
     packages: tuple[str, ...]
     python: str
 
@@ -116,7 +118,8 @@ class Program:
         assert len(given) == (2 if expected == "hang" else 0), f"{path} has {given}"
         packages = tuple(data.get("packages", ()))
         return cls(path, text, expected, data.get("says", ""), data.get("never"), tuple(data.get("statuses", (0,))),
-                   data.get("core", False), packages, data.get("python", WITH_PACKAGES if packages else PYTHON))
+                   data.get("core", False), data.get("known"), packages,
+                   data.get("python", WITH_PACKAGES if packages else PYTHON))
 
 
 def programs() -> list[Program]:
@@ -237,7 +240,8 @@ def verdict(made: launcher.Ran) -> str:
 def judge(program: Program, made: launcher.Ran) -> str:
     """Compare a report with the truth."""
     assert made.status in (0, 1, 3, 5), f"no report: status {made.status}\n{made.stderr}"
-    assert "facts agree" not in made.stdout, "taken for a known bug"
+    assert ("facts agree" in made.stdout) == (program.known is not None), "known bug"
+    assert (program.known or "") in made.stdout
     if made.status == 3:
         return UNKNOWN
     if program.expect == "healthy":

@@ -2,7 +2,7 @@
 
 After python/cpython#115634.
 
-Truth: {"expect": "hang", "says": "pool|worker", "statuses": [1], "python": "3.11"}
+Truth: {"expect": "hang", "says": "pool|worker", "statuses": [1], "known": "python/cpython#115634", "python": "3.11"}
 """
 
 import os
