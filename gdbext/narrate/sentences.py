@@ -418,6 +418,9 @@ def _not_known(facts: Facts) -> Words:
                 if more else "")
     if not numbers:
         return ("no thread could be read",) if not report.threads else ("the cause cannot be determined",)
+    if facts.verdict.evidence is not None:
+        return (*_first(facts), "; only threads of the process could end the waits of its ",
+                plural(len(numbers), "thread"), ", or handlers of signals, which a core does not record")
     waiting = [number for number in numbers if (thread := facts.threads.get(number)) is not None and thread.waits]
     if not waiting:
         if len(numbers) == 1:

@@ -26,7 +26,7 @@ EXPLANATIONS: tuple[Callable[[Scene], Verdict | None], ...] = (
     # no thread runs
     outside.job, outside.in_kernel, outside.first_thread, results.pool, results.connection, results.result,
     tasks.tasks_left, results.left_waiting,
-    doubts.unknown_holder, doubts.unknown_greenlet,
+    doubts.unknown_holder, doubts.unknown_greenlet, doubts.only_threads_could_wake,
     process.polling, process.computing, doubts.unreadable)
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from gdbext.model import RESULT_STATES
+from gdbext.model import INFERRED, RESULT_STATES
 from gdbext.model.kinds import kind_of
 from gdbext.model.verdict import Verdict
 from gdbext.verdict.scene import Scene, takes_work
+from gdbext.verdict.wait_for import find_standstill
 
 
 def not_judged(scene: Scene) -> Verdict | None:
@@ -34,6 +35,18 @@ def unknown_greenlet(scene: Scene) -> Verdict | None:
     found = [each.address for each in scene.report.greenlets if each.waits is not None and each.waits.locked
              and not each.waits.timed and not each.waits.holders]
     return Verdict("unknown", greenlets=tuple(found)) if found else None
+
+
+def only_threads_could_wake(scene: Scene) -> Verdict | None:
+    """Of a core: every thread waits for what only threads of the process could do, or handlers of signals.
+
+    A core does not record which signals have handlers in C.
+    """
+    report = scene.report
+    if report.target.kind != "core" or scene.first is None:
+        return None
+    found = find_standstill(report.threads, report.locks, scene.first)
+    return Verdict("unknown", found.threads, evidence=INFERRED) if found is not None else None
 
 
 def unreadable(scene: Scene) -> Verdict | None:

@@ -510,7 +510,7 @@ def test_lock_that_no_other_process_has() -> None:
 def test_only_thread_that_waits_for_another() -> None:
     """A condition variable is signalled by threads only; a semaphore may be posted in a handler of a signal."""
     condvar, semaphore = lock("condvar", 0x90), lock("semaphore", 0x91)
-    for waits, kind in ((condvar, "blocked-behind"), (semaphore, "idle")):
+    for waits, kind in ((condvar, "blocked-behind"), (semaphore, "unknown")):
         made = report(thread(1, waits), locks=(condvar, semaphore))
         assert judge(replace(made, target=replace(INFO, kind="core"))).kind == kind
     assert judge(report(replace(thread(1, condvar), since=20.0), thread(2, syscall="epoll_wait"),
@@ -683,3 +683,15 @@ def test_operations_of_a_job(threads: list[Thread], ago: float | None, kind: str
 def test_deadlock_of_a_rank_is_more_than_its_operation() -> None:
     made = replace(gil_deadlock(), rank=rank(60.0))
     assert judge(replace(made, target=replace(made.target, time=1000.0))).kind == "deadlock"
+
+
+def test_core_in_which_only_threads_of_the_process_could_end_the_waits() -> None:
+    semaphore = lock("semaphore", 0x10, state="zero")
+    condition = lock("condvar", 0x20, state="waiting for a signal")
+    live = report(thread(1, semaphore), thread(2, condition), locks=(semaphore, condition))
+    core = replace(live, target=replace(INFO, kind="core"))
+    assert judge(core) == Verdict("unknown", (1, 2), evidence=INFERRED)
+    assert judge(live).kind == "idle"  # of a process, it is known whether signals have handlers
+    # time passes, or something outside of the process happens
+    for other in (thread(2, condition, timed=True), thread(2, syscall="accept"), thread(2, status="running")):
+        assert judge(replace(core, threads=(core.threads[0], other))).kind in ("idle", "computing")
