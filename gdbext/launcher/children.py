@@ -387,7 +387,8 @@ def summary(tree: Tree, found: Triage) -> list[str]:
         behind = tree.chains.behind(end, [*trouble, *end])
         own = [deadlock for deadlock in tree.deadlocks if deadlock.processes == end]
         lost = any(deadlock.lost for deadlock in own)
-        if behind or lost or not own:
+        # the line of the only process behind says it, too
+        if len(behind) > 1 or lost or len(end) > 1 and not own:
             lines.append(one_line(words.end_of_chains([_process(tree, pid) for pid in end], len(behind), lost)))
     shown = [*(pid for pid in ends if pid not in trouble), *trouble][:_MANY_IN_TROUBLE]
     lines += [f"  {_process_line(tree, pid, whole=True)}" for pid in shown]

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from gdbext.model import Crash, Frame, PyFrame, Thread
-from gdbext.narrate.brief import brief
+from gdbext.narrate.brief import brief, place
 from gdbext.narrate.deadlocks import deadlock_headline
 from gdbext.narrate.frames import frame_line
 from gdbext.narrate.names import Facts, heading, short_lock, thread_name
@@ -132,9 +132,14 @@ def _first_thread(facts: Facts, first: Thread) -> Words:
     return (*thread_name(facts, first.number), does, *where)
 
 
-def threads_of_verdict(facts: Facts) -> list[Words]:
-    """The threads that the verdict is about, each with its place in the program's own code."""
-    return [(*heading(members), ": ", *words) for members, words in brief(facts, _MANY_THREADS).groups if words]
+def threads_of_verdict(facts: Facts, only_where: bool = False) -> list[Words]:
+    """The threads that the verdict is about, each with its place in the program's own code.
+
+    :param only_where: whether what they wait for is left out, because it is above.
+    """
+    made = [(members, place(members[0]) if only_where else words)
+            for members, words in brief(facts, _MANY_THREADS).groups]
+    return [(*heading(members), ": ", *words) for members, words in made if words]
 
 
 def with_kind(kind: str, words: str) -> str:

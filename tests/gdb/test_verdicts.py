@@ -313,9 +313,10 @@ def test_children_are_the_next_step() -> None:
     # the hung children come before their parent
     assert re.fullmatch(r'  process \d+ ".*": (STANDSTILL|LOCK WITHOUT OWNER): .*', lines[1])
     assert re.fullmatch(rf'  process {pid} ".*": WAITS FOR CHILD PROCESSES: thread 1 .*', lines[3])
-    assert lines[5] == "Processes:"
-    assert re.fullmatch(rf'  process {pid} ".*": WAITS FOR CHILD PROCESSES', lines[6])
-    assert json.dumps(lines[7]).startswith('"    process ')
+    assert lines[5] == "Waits between processes:"
+    listed = lines[lines.index("Processes:") + 1:]
+    assert re.fullmatch(rf'  process {pid} ".*": WAITS FOR CHILD PROCESSES', listed[0])
+    assert json.dumps(listed[1]).startswith('"    process ')
 
 
 def test_killed_child_is_named_on_the_first_screen(tmp_path: Path) -> None:
