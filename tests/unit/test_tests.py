@@ -64,6 +64,7 @@ ACROSS = {
     "test_guarded_stages.py": "snapshot.py and what it calls, each stage with a mistake",
     "test_layers.py": "imports of the whole package",
     "test_processor.py": "names of registers, instructions and system calls outside arch/",
+    "test_pyproject.py": "pyproject.toml and the data files of gdbext/",
     "test_sentences.py": "sentences in render/ and commands/",
     "test_support_matrix.py": "docs/support.md",
     "test_tables_serve_decoders.py": "all decoders with all tables",
