@@ -170,7 +170,7 @@ def test_sleeping_thread_is_stopped_for_registers_and_sleeps_on(sleeping: subpro
 
 
 def test_stop_for_registers_does_not_end_a_wait(sleeping: subprocess.Popen[str]) -> None:
-    time.sleep(0.5)
+    time.sleep(1)  # it may be a moment before the process sleeps
     with contextlib.closing(ProcessTarget(sleeping.pid)) as target:
         thread = target.threads()[0]
         assert target.registers(thread, ("rbx",))
