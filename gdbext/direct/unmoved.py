@@ -13,7 +13,7 @@ from gdbext.commands.report_options import DEFAULTS, ReportOptions
 from gdbext.errors import GdbextError, ThreadUnavailable
 from gdbext.inferior.budget import Budget
 from gdbext.model import Problem, Report
-from gdbext.model.kinds import FILE_LOCK, GIL
+from gdbext.model.kinds import DESCRIPTOR, FILE_LOCK, GIL
 from gdbext.model.reasons import because
 from gdbext.proofs.known_code import KnownCode
 from gdbext.snapshot import take_snapshot
@@ -144,10 +144,14 @@ def _take_part(report: Report, tids: Collection[int]) -> bool:
 
 
 def _wait_for_files(report: Report, tids: Collection[int]) -> bool:
-    """Whether threads wait for locks on files, which are not in the image: they are of a later moment."""
+    """Whether threads wait for what is not in the image, but of a later moment.
+
+    These are locks on files, and in a standstill the contents of pipes and sockets.
+    """
     numbers = {thread.number for thread in report.threads if thread.lwp in tids}
-    return any(lock.kind == FILE_LOCK and any(waiter.thread in numbers for waiter in lock.waiters)
-               for lock in report.locks)
+    still = {number for deadlock in report.deadlocks if deadlock.standstill for number in deadlock.threads}
+    return any((lock.kind == FILE_LOCK or lock.kind == DESCRIPTOR and waiter.thread in still)
+               and waiter.thread in numbers for lock in report.locks for waiter in lock.waiters)
 
 
 def _kept_waiting(target: ProcessTarget, report: Report, changes: Changes) -> set[int]:

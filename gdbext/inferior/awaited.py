@@ -69,6 +69,13 @@ def read_selected(arguments: Sequence[int], read: Reader) -> list[tuple[int, Way
     return found
 
 
+def read_watched(name: str, arguments: Sequence[int], read: Reader) -> list[tuple[int, Way]] | None:
+    """The descriptors that a call waits for which takes several; None for another call, or if they cannot be read."""
+    if name in ("poll", "ppoll"):
+        return read_polled(arguments, read)
+    return read_selected(arguments, read) if name in ("select", "pselect6") else None
+
+
 def _read(read: Reader, address: int, size: int) -> bytes | None:
     try:
         return read(address, size)

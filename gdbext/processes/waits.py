@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from gdbext import arch
 from gdbext.errors import GdbextError
-from gdbext.inferior.awaited import READ, WRITE, Way, c_int, decode_awaited_child, read_polled, read_selected
+from gdbext.inferior.awaited import READ, WRITE, Way, c_int, decode_awaited_child, read_watched
 from gdbext.inferior.proc.descriptors import Descriptor, OpenFiles
 from gdbext.inferior.proc.ends import INODE
 from gdbext.inferior.proc.file_locks import decode_request
@@ -137,10 +137,8 @@ class _Waits:
             if waits is None or waits.lock != id_of_lock(DESCRIPTOR, fd):
                 return None
             return self._descriptor_wait(process, [(fd, READ if name in _READS else WRITE)], alone=True)
-        if name in ("poll", "ppoll"):
-            return self._descriptor_wait(process, read_polled(call.arguments, read))
-        if name in ("select", "pselect6"):
-            return self._descriptor_wait(process, read_selected(call.arguments, read))
+        if name in ("poll", "ppoll", "select", "pselect6"):
+            return self._descriptor_wait(process, read_watched(name, call.arguments, read))
         if name in _EPOLLS:
             return self._descriptor_wait(process, _watched(process, c_int(call.arguments[0])))
         if name in ("flock", "fcntl"):

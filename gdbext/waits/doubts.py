@@ -6,12 +6,14 @@ from collections.abc import Mapping
 
 from gdbext.cpython.signals import handled_signals
 from gdbext.errors import GdbextError
+from gdbext.inferior.awaited import READ, WRITE, read_watched
 from gdbext.inferior.cache import read_u32
 from gdbext.locks.seen import SeenLock, SeenWait
-from gdbext.model import Lock
+from gdbext.model import TO_WRITE, Lock
 from gdbext.model.kinds import DESCRIPTOR, FILE_LOCK, GIL, kind_of
 from gdbext.model.reasons import Reason, because, because_of
 from gdbext.threads.gone import GoneOwners
+from gdbext.threads.threads import SeenThread
 from gdbext.waits.context import Context
 from gdbext.waits.native import ANYONE_WAKES
 
@@ -57,6 +59,8 @@ class Doubts:
     def all_would_sleep_again(self) -> bool:
         """Whether each paused thread would continue to sleep: its futex word still has the expected value.
 
+        A descriptor that a thread waits for must not be ready.
+
         The locks on files of this process were read during the pause. A thread that waits for the GIL wakes up every
         few milliseconds. It sleeps again while another thread has the GIL.
 
@@ -65,6 +69,8 @@ class Doubts:
         for seen in self._context.threads:
             futex, wait = seen.futex, self._waits.get(seen.number)
             if wait is not None and wait.lock is not None and self._sleeps_again(wait.lock):
+                if wait.lock.kind == DESCRIPTOR and self._is_ready(seen, wait.lock):
+                    return False
                 continue
             try:
                 if futex is None or read_u32(self._context.target.memory, futex.address) != futex.expected:
@@ -72,6 +78,16 @@ class Doubts:
             except GdbextError:
                 return False
         return True
+
+    def _is_ready(self, seen: SeenThread, lock: SeenLock) -> bool:
+        """Whether a descriptor that a thread waits for has been made ready since the thread was paused."""
+        proc, call = self._context.target.proc, seen.call
+        if proc is None or call is None:
+            return False
+        polled = read_watched(call.name or "", call.arguments, self._context.target.memory.read)
+        if polled is None:
+            polled = [(lock.address, WRITE if lock.state == TO_WRITE else READ)]
+        return any(proc.descriptors.is_ready(fd, way == WRITE) for fd, way in polled)
 
     def _sleeps_again(self, lock: SeenLock) -> bool:
         """Whether a thread that waits for a lock, and not for a futex word to change, sleeps again if it wakes."""

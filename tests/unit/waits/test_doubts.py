@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 from gdbext.inferior.address_space import Region
+from gdbext.inferior.proc.descriptors import DescriptorTable
 from tests.support.fake_elf import fake_elf
 from tests.support.fake_proc import FakeProc
 from tests.support.fake_python_target import PythonTarget
@@ -114,6 +116,25 @@ def test_no_standstill_when_a_thread_waits_for_input_or_a_time_or_was_woken(fake
     assert report_of(target).deadlocks != ()
     target.ram.u32(target.fakes[0].registers["rdi"], 8)
     assert report_of(target).deadlocks == ()
+
+
+@pytest.mark.parametrize(("ready", "stands"), [(None, True), (False, True), (True, False)])
+def test_no_standstill_when_a_pipe_has_got_data_since_its_reader_was_stopped(
+        fake: FakeProc, monkeypatch: pytest.MonkeyPatch, ready: bool | None, stands: bool) -> None:
+    """Threads are stopped one after another: the last one may have written to the pipe after its reader was stopped."""
+    target = waiting(fake)
+    fake.open(5, "pipe:[7]", os.O_RDONLY)
+    fake.open(6, "pipe:[7]", os.O_WRONLY)
+    target.blocked(target.thread(), READ, 5)
+    asked = []
+
+    def is_ready(descriptors: DescriptorTable, fd: int, to_write: bool) -> bool | None:
+        asked.append((fd, to_write))
+        return ready
+
+    monkeypatch.setattr(DescriptorTable, "is_ready", is_ready)
+    assert [found.standstill for found in report_of(target).deadlocks] == [True] * stands
+    assert set(asked) == {(5, False)}
 
 
 @pytest.mark.parametrize("is_held", [True, False])

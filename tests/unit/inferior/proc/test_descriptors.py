@@ -217,3 +217,29 @@ def test_without_the_system_call_nothing_is_known() -> None:
 
 def test_system_call_that_does_not_exist_has_no_number() -> None:
     assert system_call_number("no_such_call") is None
+
+
+def test_a_descriptor_is_ready_once_there_is_data() -> None:
+    descriptors = Proc(os.getpid()).descriptors
+    reader, writer = os.pipe2(os.O_NONBLOCK)
+    try:
+        if descriptors.is_ready(reader, False) is None:
+            pytest.skip("the kernel gives no copies of descriptors here (pidfd_getfd)")
+        before = os.listdir("/proc/self/fd")
+        assert (descriptors.is_ready(reader, False), descriptors.is_ready(writer, True)) == (False, True)
+        size = os.write(writer, bytes(1 << 20))  # as much as there is room for
+        assert (descriptors.is_ready(reader, False), descriptors.is_ready(writer, True)) == (True, False)
+        assert os.listdir("/proc/self/fd") == before
+        assert len(os.read(reader, 1 << 20)) == size, "nothing was taken"
+    finally:
+        os.close(reader)
+        os.close(writer)
+
+
+def test_whether_another_file_is_ready_is_not_known(fake: FakeProc) -> None:
+    descriptors = Proc(os.getpid()).descriptors
+    with open(__file__, encoding="utf-8") as file:
+        assert descriptors.is_ready(file.fileno(), False) is None
+    assert descriptors.is_ready(999_999, False) is None
+    fake.open(3, "pipe:[7]")
+    assert fake.proc().descriptors.is_ready(3, False) is None, "of another /proc"
