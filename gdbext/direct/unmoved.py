@@ -144,7 +144,7 @@ def _take_part(report: Report, tids: Collection[int]) -> bool:
 
 
 def _wait_for_files(report: Report, tids: Collection[int]) -> bool:
-    """Whether threads wait for what is not in the image, but of a later moment.
+    """Whether threads wait for things that were read at a later moment than the image.
 
     These are locks on files, and in a standstill the contents of pipes and sockets.
     """

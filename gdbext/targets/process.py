@@ -133,7 +133,7 @@ class ProcessTarget(DirectTarget):
         # another tracer's thread cannot be stopped once more, and one in a frozen cgroup only when it runs again
         is_out_of_reach = self._is_stopped is not None and self._is_stopped.by != "signal"
         self._may_stop = may_stop and not is_out_of_reach and tracer_of(pid) is None
-        self.proc: Proc | None = Proc(pid, open_files=OpenFiles(arch.system_call_number("kcmp")))
+        self.proc: Proc | None = Proc(pid, open_files=OpenFiles(arch.system_call_number))
         self._proc = self.proc
         self._raw = ProcessMemory(self._proc.task)
         self._image = ImageMemory(self._raw)
@@ -564,10 +564,10 @@ class ProcessTarget(DirectTarget):
         return self._proc.regions()
 
     def seconds_since_run(self, threads: Sequence[ThreadRef]) -> Mapping[int, float]:
-        found = seconds_since_run(self.pid, [thread.lwp for thread in threads])
         # a stop for registers does not end a wait
-        found.update({tid: time.monotonic() - stop.ran for tid, stop in self._brief_stops.items()
-                      if stop.slept_until and stop.ran is not None})
+        found = {tid: time.monotonic() - stop.ran for tid, stop in self._brief_stops.items()
+                 if stop.slept_until and stop.ran is not None}
+        found.update(seconds_since_run(self.pid, [thread.lwp for thread in threads if thread.lwp not in found]))
         return {thread.number: found[thread.lwp] for thread in threads if thread.lwp in found}
 
     def core_kept(self) -> tuple[int, int] | None:

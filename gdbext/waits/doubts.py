@@ -87,7 +87,7 @@ class Doubts:
         polled = read_watched(call.name or "", call.arguments, self._context.target.memory.read)
         if polled is None:
             polled = [(lock.address, WRITE if lock.state == TO_WRITE else READ)]
-        return any(proc.descriptors.is_ready(fd, way == WRITE) for fd, way in polled)
+        return any(proc.is_ready(fd, way == WRITE) for fd, way in polled)
 
     def _sleeps_again(self, lock: SeenLock) -> bool:
         """Whether a thread that waits for a lock, and not for a futex word to change, sleeps again if it wakes."""

@@ -21,7 +21,7 @@ class FakeOpenFiles(OpenFiles):
     """The numbers of the open files of descriptors, None for one that is not known; others have one of their own."""
 
     def __init__(self, files: Mapping[Descriptor, int | None]) -> None:
-        super().__init__(None)
+        super().__init__()
         self._files = files
 
     def is_same(self, one: Descriptor, other: Descriptor) -> bool | None:

@@ -11,7 +11,7 @@ import os
 import select
 import stat
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
@@ -36,10 +36,8 @@ _NO_FILES = frozenset(("cgroup", "cgroup2", "debugfs", "devpts", "devtmpfs", "pr
 _LOCAL = frozenset(("btrfs", "ext2", "ext3", "ext4", "f2fs", "overlay", "ramfs", "tmpfs", "xfs", "zfs"))
 #: Linux 6.1 include/uapi/linux/kcmp.h: ``KCMP_FILE``.
 _KCMP_FILE = 0
-#: pidfd_getfd(2), the same number on every architecture since Linux 5.6.
-_PIDFD_GETFD = 438
 #: Files whose ``poll`` only reads a state, by the beginning of their links.
-_POLLABLE = ("pipe:", "socket:", "anon_inode:[event")
+POLLABLE = ("pipe:", "socket:", "anon_inode:[event")
 
 
 class Descriptor(NamedTuple):
@@ -50,26 +48,54 @@ class Descriptor(NamedTuple):
 
 
 class OpenFiles:
-    """Compares the open files of descriptors: those of two processes may refer to one, as they do after ``fork``.
+    """Asks the kernel about the open files of descriptors.
 
-    Source: Linux man-pages 6.05, kcmp(2).
-
-    :param kcmp: the number of the system call on this machine; None if it is not known.
+    :param number_of: returns the number of a system call on this machine, None if it is not known.
     """
 
-    def __init__(self, kcmp: int | None) -> None:
-        self._number = kcmp
+    def __init__(self, number_of: Callable[[str], int | None] = lambda name: None) -> None:
+        self._number_of = number_of
 
     def is_same(self, one: Descriptor, other: Descriptor) -> bool | None:
-        """Whether two descriptors refer to one open file; None if we may not know, or the kernel cannot."""
-        if self._number is None:
-            return None
-        import ctypes  # only where a file that others have open is waited for
+        """Whether two descriptors refer to one open file; None if we may not know, or the kernel cannot.
 
-        order = syscall()(
-            ctypes.c_long(self._number), ctypes.c_long(one.pid), ctypes.c_long(other.pid), ctypes.c_long(_KCMP_FILE),
-            ctypes.c_ulong(one.fd), ctypes.c_ulong(other.fd))
+        Those of two processes may, as they do after ``fork``. Source: Linux man-pages 6.05, kcmp(2).
+        """
+        order = self._call("kcmp", one.pid, other.pid, _KCMP_FILE, one.fd, other.fd)
         return None if order < 0 else order == 0
+
+    def is_ready(self, descriptor: Descriptor, to_write: bool) -> bool | None:
+        """Whether a pipe, socket, eventfd or epoll descriptor has data to read or room to write at this moment.
+
+        poll(2) of a copy of the descriptor says so; it takes nothing. Source: Linux man-pages 6.05, pidfd_getfd(2).
+
+        :return: None if the kernel does not let us have a copy.
+        """
+        try:
+            process = os.pidfd_open(descriptor.pid)
+        except (AttributeError, OSError):  # before Python 3.9 or Linux 5.3, or it has ended
+            return None
+        try:
+            copy = self._call("pidfd_getfd", process, descriptor.fd, 0)
+        finally:
+            os.close(process)
+        if copy < 0:
+            return None
+        try:
+            poll = select.poll()
+            poll.register(copy, select.POLLOUT if to_write else select.POLLIN)
+            return bool(poll.poll(0))
+        finally:
+            os.close(copy)
+
+    def _call(self, name: str, *arguments: int) -> int:
+        """The result of a system call; -1 if it fails or its number is not known."""
+        number = self._number_of(name)
+        if number is None:
+            return -1
+        import ctypes  # few reports need a call
+
+        return syscall()(*map(ctypes.c_long, (number, *arguments)))
 
 
 def is_path(link: str) -> bool:
@@ -167,34 +193,6 @@ class DescriptorTable:
             self.complete = False
         except OSError:  # the process has ended
             pass
-
-    def is_ready(self, fd: int, to_write: bool) -> bool | None:
-        """Whether a pipe, socket, eventfd or epoll descriptor has data to read or room to write at this moment.
-
-        poll(2) of a copy of the descriptor says so; it takes nothing. Source: Linux man-pages 6.05, pidfd_getfd(2).
-
-        :return: None for other files, and if the kernel does not let us have a copy.
-        """
-        if self._root != "/proc" or not (self.link(fd) or "").startswith(_POLLABLE):
-            return None
-        import ctypes  # only where all threads of a process wait
-
-        try:
-            process = os.pidfd_open(self.pid)
-        except (AttributeError, OSError):  # before Python 3.9 or Linux 5.3, or it has ended
-            return None
-        try:
-            copy = syscall()(ctypes.c_long(_PIDFD_GETFD), ctypes.c_long(process), ctypes.c_long(fd), ctypes.c_long(0))
-        finally:
-            os.close(process)
-        if copy < 0:
-            return None
-        try:
-            poll = select.poll()
-            poll.register(copy, select.POLLOUT if to_write else select.POLLIN)
-            return bool(poll.poll(0))
-        finally:
-            os.close(copy)
 
     # -- files -----------------------------------------------------------------------------------------------
 

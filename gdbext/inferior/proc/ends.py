@@ -111,7 +111,7 @@ class Ends:
         return {other.pid for other in self._open.get(links[0], ())} if self._is_whole(links) else None
 
     def is_empty(self, member: Proc, fd: int) -> bool:
-        """Whether no data is on the way to the reader of a pipe or stream socket, who is asleep.
+        """Whether no data is on the way to the sleeping reader of a pipe or stream socket.
 
         What is written to a pipe or local socket is at the reader at once; a TCP connection has a queue at each end.
         """

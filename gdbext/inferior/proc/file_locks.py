@@ -120,7 +120,7 @@ class FileLocks:
         self._descriptors = descriptors
         self._pid = descriptors.pid
         self._root = root
-        self._open_files = open_files or OpenFiles(None)
+        self._open_files = open_files or OpenFiles()
 
     def held_on(self, file: str) -> Sequence[FileLock]:
         """The locks held on a file, given its device and inode as returned by `DescriptorTable.file`."""

@@ -15,7 +15,15 @@ from functools import cached_property
 
 from gdbext.inferior.address_space import Region
 from gdbext.inferior.environment import MOST_BYTES, parse_environment
-from gdbext.inferior.proc.descriptors import MOST_PROCESSES, SCAN_SECONDS, DescriptorTable, OpenFiles, nearest
+from gdbext.inferior.proc.descriptors import (
+    MOST_PROCESSES,
+    POLLABLE,
+    SCAN_SECONDS,
+    Descriptor,
+    DescriptorTable,
+    OpenFiles,
+    nearest,
+)
 from gdbext.inferior.proc.file_locks import FileLocks
 from gdbext.inferior.proc.files import MOST_CHARACTERS, MOST_OF_ONE, numbers, read_link, read_small, read_text
 from gdbext.inferior.proc.maps import read_maps
@@ -108,7 +116,7 @@ class Proc:
         self.descriptors = DescriptorTable(pid, self.task, root, seconds)
         self.sockets = SocketTables(self.task, root, unix, exchange)
         self.file_locks = FileLocks(self.descriptors, root, open_files)
-        self._open_files = open_files or OpenFiles(None)
+        self._open_files = open_files or OpenFiles()
         self._root = root
         self._seconds = seconds
         self._asleep = asleep or {}
@@ -118,6 +126,12 @@ class Proc:
     def name(self, pid: int) -> str | None:
         """The name of a process, by the debugger's number; None if the process does not exist."""
         return read_name(pid, self._root)
+
+    def is_ready(self, fd: int, to_write: bool) -> bool | None:
+        """Whether a pipe, socket, eventfd or epoll descriptor is ready; None for other files, or if not known."""
+        if not (self.descriptors.link(fd) or "").startswith(POLLABLE):
+            return None
+        return self._open_files.is_ready(Descriptor(self.pid, fd), to_write)
 
     def serves(self, mount: Mount) -> int | None:
         """The descriptor through which the process alone serves a FUSE file system; see `DescriptorTable.serves`."""

@@ -30,7 +30,7 @@ class Socket:
     """A socket in the process's network namespace; the address of a local socket is a path, None if it has no name.
 
     `queued` is true for the listener's end of a connection that is not yet accepted. A `stream` has one other end; to
-    other sockets any process may send. Of a TCP connection, `unsent` and `unread` are the bytes in its queues.
+    other sockets any process may send. `unsent` and `unread` are the bytes in the queues of a TCP connection.
     """
 
     protocol: str

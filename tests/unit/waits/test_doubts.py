@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gdbext.inferior.address_space import Region
-from gdbext.inferior.proc.descriptors import DescriptorTable
+from gdbext.inferior.proc.process import Proc
 from tests.support.fake_elf import fake_elf
 from tests.support.fake_proc import FakeProc
 from tests.support.fake_python_target import PythonTarget
@@ -128,11 +128,11 @@ def test_no_standstill_when_a_pipe_has_got_data_since_its_reader_was_stopped(
     target.blocked(target.thread(), READ, 5)
     asked = []
 
-    def is_ready(descriptors: DescriptorTable, fd: int, to_write: bool) -> bool | None:
+    def is_ready(proc: Proc, fd: int, to_write: bool) -> bool | None:
         asked.append((fd, to_write))
         return ready
 
-    monkeypatch.setattr(DescriptorTable, "is_ready", is_ready)
+    monkeypatch.setattr(Proc, "is_ready", is_ready)
     assert [found.standstill for found in report_of(target).deadlocks] == [True] * stands
     assert set(asked) == {(5, False)}
 

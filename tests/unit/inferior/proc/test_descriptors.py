@@ -182,7 +182,7 @@ def test_real_descriptors(pipe: tuple[int, int]) -> None:
 
 @pytest.fixture
 def files() -> OpenFiles:
-    return OpenFiles(system_call_number("kcmp"))
+    return OpenFiles(system_call_number)
 
 
 def test_descriptors_of_one_open_file(files: OpenFiles, tmp_path: Path) -> None:
@@ -212,7 +212,7 @@ def test_what_is_not_open_is_not_known(files: OpenFiles) -> None:
 
 
 def test_without_the_system_call_nothing_is_known() -> None:
-    assert OpenFiles(None).is_same(Descriptor(1, 0), Descriptor(1, 0)) is None
+    assert OpenFiles().is_same(Descriptor(1, 0), Descriptor(1, 0)) is None
 
 
 def test_system_call_that_does_not_exist_has_no_number() -> None:
@@ -220,15 +220,15 @@ def test_system_call_that_does_not_exist_has_no_number() -> None:
 
 
 def test_a_descriptor_is_ready_once_there_is_data() -> None:
-    descriptors = Proc(os.getpid()).descriptors
+    proc = Proc(os.getpid(), open_files=OpenFiles(system_call_number))
     reader, writer = os.pipe2(os.O_NONBLOCK)
     try:
-        if descriptors.is_ready(reader, False) is None:
+        if proc.is_ready(reader, False) is None:
             pytest.skip("the kernel gives no copies of descriptors here (pidfd_getfd)")
         before = os.listdir("/proc/self/fd")
-        assert (descriptors.is_ready(reader, False), descriptors.is_ready(writer, True)) == (False, True)
+        assert (proc.is_ready(reader, False), proc.is_ready(writer, True)) == (False, True)
         size = os.write(writer, bytes(1 << 20))  # as much as there is room for
-        assert (descriptors.is_ready(reader, False), descriptors.is_ready(writer, True)) == (True, False)
+        assert (proc.is_ready(reader, False), proc.is_ready(writer, True)) == (True, False)
         assert os.listdir("/proc/self/fd") == before
         assert len(os.read(reader, 1 << 20)) == size, "nothing was taken"
     finally:
@@ -237,9 +237,9 @@ def test_a_descriptor_is_ready_once_there_is_data() -> None:
 
 
 def test_whether_another_file_is_ready_is_not_known(fake: FakeProc) -> None:
-    descriptors = Proc(os.getpid()).descriptors
+    proc = Proc(os.getpid(), open_files=OpenFiles(system_call_number))
     with open(__file__, encoding="utf-8") as file:
-        assert descriptors.is_ready(file.fileno(), False) is None
-    assert descriptors.is_ready(999_999, False) is None
+        assert proc.is_ready(file.fileno(), False) is None
+    assert proc.is_ready(999_999, False) is None
     fake.open(3, "pipe:[7]")
-    assert fake.proc().descriptors.is_ready(3, False) is None, "of another /proc"
+    assert fake.proc().is_ready(3, False) is None, "the number of the system call is not known"
