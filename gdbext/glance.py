@@ -1,4 +1,4 @@
-"""A short look at a process of a job: its process groups. Nothing is stopped, no thread is read.
+"""Reads the process groups of a process of a job, without its threads. Nothing is stopped.
 
 It takes milliseconds, so a job of many ranks is seen at nearly one moment.
 """

@@ -24,7 +24,7 @@ REDACTED = "redacted"
 TAKEN = ("arguments", "host", "user", "folders", "addresses", "values", "object-names", "messages", "source")
 #: File names that say nothing without their folder.
 _OF_FOLDER = ("__init__.py", "__main__.py")
-#: What stands for what was taken out.
+#: Replacements for private details.
 _LEFT_OUT, _HOST, _USER, _ADDRESS = "...", "HOST", "USER", "ADDRESS"
 #: Folders that are the same on each machine.
 _SYSTEM = re.compile(r"/(?:usr/(?!local/|home/)|lib\w*/|s?bin/|dev/|proc/|sys/)")

@@ -286,8 +286,10 @@ class Snapshot:
         return replace(whole, known=known)
 
     def _known_bugs(self, report: Report) -> tuple[KnownBug, ...]:
+        if not report.runtimes:
+            return ()
         verdict = judge(report)
-        if verdict.outcome in ("fine", "doubt") or not report.runtimes:
+        if verdict.outcome in ("fine", "doubt"):
             return ()
         # most reports are of programs that do not hang
         from gdbext.known.match import known_bugs

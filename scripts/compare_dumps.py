@@ -7,10 +7,7 @@ python scripts/compare_dumps.py --py-spy FILE --pystack FILE [--write]
 from __future__ import annotations
 
 import argparse
-import contextlib
-import os
 import re
-import signal
 import statistics
 import subprocess
 import sys
@@ -19,23 +16,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from tests.support.hangs import running  # noqa: E402  found by the line above
+
 PAGE, BEGIN, END = ROOT / "docs" / "py-spy.md", "<!-- compare_dumps.py -->\n", "<!-- end -->\n"
 PROGRAMS = ("deadlock", "event_loop", "behind", "children", "idle")
 _RUNS = 5
-
-
-@contextlib.contextmanager
-def running(variant: str) -> Iterator[int]:
-    """A program of tests/samples/hangs.py."""
-    with subprocess.Popen([sys.executable, ROOT / "tests" / "samples" / "hangs.py", variant], text=True,
-                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, start_new_session=True) as process:
-        try:
-            assert process.stdout is not None
-            pid = int(process.stdout.readline())
-            time.sleep(1)
-            yield pid
-        finally:
-            os.killpg(process.pid, signal.SIGKILL)
 
 
 def measure(command: Sequence[str]) -> tuple[str, float]:

@@ -46,7 +46,7 @@ class FrameDescriptions:
                                 for header in [module.section(".eh_frame_hdr") or module.section(".eh_frame")]
                                 if header is not None for section in module.sections
                                 if section.name not in TEMPLATES), key=lambda item: item[0])
-        #: Of a section without a table: (start of the code, place of its description), in order.
+        #: (start of the code, place of its description) in order, by the start of a section that has no table.
         self._scanned: dict[int, list[tuple[int, int]]] = {}
         self._starts = [item[0] for item in self._headers]
         self._cies: dict[int, Cie] = {}

@@ -6,6 +6,7 @@ The packages `arch.x86_64` and `arch.aarch64` implement `Architecture` as module
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Literal, Protocol, Union
 
 from gdbext.errors import GdbextError
@@ -194,10 +195,10 @@ class Instruction:
         """The alignment in bytes without which the processor refuses to access the memory operand."""
         raise NotImplementedError
 
-    @property
+    @cached_property
     def written(self) -> frozenset[str]:
         """The general registers that it changes, whole; for a call those that the ABI lets it change."""
-        raise NotImplementedError
+        return frozenset(self._iter_changes())
 
     @property
     def read(self) -> frozenset[str]:
@@ -235,10 +236,29 @@ class Instruction:
 
     def accesses(self) -> tuple[Access, ...]:
         """Accesses to memory, explicit and implicit, in the order in which they are made."""
-        raise NotImplementedError
+        return self._known_accesses
 
     def assignments(self) -> tuple[Assignment, ...] | None:
         """The assignments of one that only moves whole registers, words or their addresses; None for all others."""
+        return self._known_assignments
+
+    @cached_property
+    def _known_accesses(self) -> tuple[Access, ...]:
+        return tuple(self._iter_accesses())
+
+    @cached_property
+    def _known_assignments(self) -> tuple[Assignment, ...] | None:
+        return self._find_assignments()
+
+    # what is found once, by the rules of the processor
+
+    def _iter_changes(self) -> Iterator[str]:
+        raise NotImplementedError
+
+    def _iter_accesses(self) -> Iterator[Access]:
+        raise NotImplementedError
+
+    def _find_assignments(self) -> tuple[Assignment, ...] | None:
         raise NotImplementedError
 
 

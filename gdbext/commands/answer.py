@@ -12,7 +12,7 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 from gdbext.commands.report_options import ReportOptions
 from gdbext.errors import GdbextError
@@ -33,6 +33,8 @@ from gdbext.verdict.judge import awaited_processes, verdict_of
 
 if TYPE_CHECKING:
     from gdbext.elf.core_file import CoreFile
+
+_Value = TypeVar("_Value")
 
 #: How many characters of a source line the answer has.
 _SOURCE_LINE = 1_000
@@ -55,6 +57,16 @@ def redacted(report: Report, source: bool) -> Report:
     from gdbext.redact import redact  # few reports need it
 
     return redact(report, private_names(report.target.pid if report.target.kind == "live" else None), source)
+
+
+def without_private(value: _Value, pid: int | None = None) -> _Value:
+    """A copy of a value without private details, such as one that was made of redacted reports.
+
+    :param pid: the process that it is about, if it is about one.
+    """
+    from gdbext.redact import Redaction
+
+    return Redaction(None, private_names(pid))(value)
 
 
 def private_names(pid: int | None = None) -> set[str]:

@@ -90,7 +90,7 @@ class GdbTarget:
             raise GdbextError("the core's processor is aarch64, which this GDB does not know",
                               "use gdb-multiarch, or `gdbext report CORE`, which needs no GDB")
         self.proc = (Proc(self.pid, asleep=before_pause.read(inferior).asleep,
-                          open_files=OpenFiles(arch.system_call_number("kcmp"))) if connection == "native" else None)
+                          open_files=OpenFiles(arch.system_call_number)) if connection == "native" else None)
         self._threads: dict[int, gdb.InferiorThread] = {}
         self._descriptors: dict[str, gdb.RegisterDescriptor] = {}
         self._modules: list[Module] | None = None

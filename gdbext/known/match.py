@@ -13,8 +13,6 @@ from gdbext.model.verdict import Verdict
 
 #: Finds the versions of the packages that contain some files, by the names of the packages.
 Versions = Callable[[Collection[str]], Iterable["tuple[str, str]"]]
-#: Outcomes of verdicts that a known bug can explain.
-_HANGS = frozenset(("stuck", "outside"))
 #: The highest number of threads that are tried together.
 _MOST_THREADS = 200
 
@@ -24,8 +22,6 @@ def known_bugs(report: Report, verdict: Verdict, versions: Versions) -> tuple[Kn
 
     All facts that the report contains must agree. If the version is not known, one fact is missing.
     """
-    if verdict.outcome not in _HANGS:
-        return ()
     locks = {lock.id: lock for lock in report.locks}
     found = []
     for bug in fingerprints():

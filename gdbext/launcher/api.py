@@ -15,7 +15,7 @@ import gdbext.model
 from gdbext.errors import BadDocument
 from gdbext.launcher.snapshots.options import DEFAULTS, Options, Target
 from gdbext.launcher.snapshots.snapshot import Snapshot, take_snapshot
-from gdbext.launcher.status import NO_GDB, NoGdb, Unreadable, status_of
+from gdbext.launcher.status import status_of
 from gdbext.model.verdict import Verdict
 from gdbext.render.escape import NOTHING, Safe
 from gdbext.render.shown import Shown
@@ -135,8 +135,7 @@ def report_on(target: Target, options: Options) -> Report:
     seen = take_snapshot(target, options)
     if seen.is_made:
         return Report(seen)
-    error = NoGdb if seen.status == NO_GDB else Unreadable
-    raise error(seen.problem or "no answer", seen.hint or "", seen.stopped, seen.notes)
+    raise seen.failure()
 
 
 def report(target: int | str | os.PathLike[str], *, executable: Path | None = None, gdb: str | None = None,

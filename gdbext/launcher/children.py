@@ -261,10 +261,9 @@ def _snapshot(pid: int, parents: dict[int, int | None], options: Options, most: 
     apart = time.monotonic() - begin
     scene = watch({member: snapshots[member].report for member in parents})
     if options.redact:
-        from gdbext.commands.answer import private_names
-        from gdbext.redact import Redaction
+        from gdbext.commands.answer import without_private
 
-        scene = Redaction(None, private_names(pid))(scene)
+        scene = without_private(scene, pid)
     return Tree(pid, parents, {member: snapshots[member] for member in parents}, apart, scene.waits,
                 tuple(find_deadlocks(scene.waits, scene.dead)), scene.blind)
 
@@ -403,7 +402,7 @@ def summary(tree: Tree, found: Triage) -> list[str]:
 
 
 def _only_waits(tree: Tree, pid: int) -> bool:
-    """Whether a process waits for its next work, or for the end of others, so that it is no cause."""
+    """Whether a process waits for its next work or for the end of other processes, and so has not caused the hang."""
     report = tree.snapshots[pid].report
     return report is not None and (waits_for_end(report) or takes_next(report))
 

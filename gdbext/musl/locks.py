@@ -45,7 +45,7 @@ class MutexState:
 
 @if_unreadable(None)
 def find_mutex(memory: Memory, word: int, expected: int) -> MutexState | None:
-    """The mutex whose `_m_lock` is a futex word; None if it is none, or free.
+    """The mutex whose `_m_lock` is a futex word; None for another word, and for a free lock.
 
     Source: musl 1.2.3 src/thread/pthread_mutex_timedlock.c, pthread_mutex_trylock.c.
 
@@ -75,7 +75,7 @@ class RwlockState:
 
 
 def find_rwlock(memory: Memory, word: int, expected: int) -> RwlockState | None:
-    """The lock whose `_rw_lock` is a futex word; None if it is none, or free.
+    """The lock whose `_rw_lock` is a futex word; None for another word, and for a free lock.
 
     Source: musl 1.2.3 src/thread/pthread_rwlock_timedrdlock.c, pthread_rwlock_timedwrlock.c.
 
@@ -91,7 +91,7 @@ def find_rwlock(memory: Memory, word: int, expected: int) -> RwlockState | None:
 
 
 def is_semaphore(memory: Memory, word: int, expected: int) -> bool | None:
-    """Whether a futex word is that of a ``sem_t`` that is zero: True if processes share it; None if it is none.
+    """Whether a futex word is that of a ``sem_t`` that is zero: True if processes share it; None for another word.
 
     Source: musl 1.2.3 src/thread/sem_timedwait.c; since 1.2.4 the bit of waiters is set in the value.
     """

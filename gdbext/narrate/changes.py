@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from gdbext.model import Lock, Thread
 from gdbext.model.verdict import OUTCOMES
 from gdbext.narrate.brief import place
-from gdbext.narrate.names import MANY, Facts, duration, lock_name, number_list, thread_name
+from gdbext.narrate.names import MANY, Facts, duration, lock_name, thread_name
 from gdbext.narrate.sentences import sentence, verdict_title
 from gdbext.narrate.threads import doing
 from gdbext.narrate.verdict import header
@@ -83,18 +83,13 @@ def in_place(changes: Changes) -> list[int]:
 def lasted(changes: Changes) -> Iterator[Words]:
     """The waits that lasted from one report to the other; equal ones on one line."""
     facts = Facts(changes.after)
-    groups: dict[object, list[Pair]] = {}
+    groups: dict[Words, list[Pair]] = {}
     for pair in changes.lasted:
         groups.setdefault(doing(facts, pair.after), []).append(pair)
     for does, members in groups.items():
         names = [thread_name(facts, pair.after.number) for pair in members[:MANY]]
         more = f" and {len(members) - MANY:,} more" if len(members) > MANY else ""
-        yield (*capitalised(listed(names)), more, ": " if len(members) == 1 else ": each ", *_words(does))
-
-
-def _words(does: object) -> Words:
-    assert isinstance(does, tuple)
-    return does
+        yield (*capitalised(listed(names)), more, ": " if len(members) == 1 else ": each ", *does)
 
 
 def handed(changes: Changes) -> Iterator[Words]:
@@ -108,11 +103,6 @@ def names(facts: Facts, found: Sequence[Thread]) -> list[Words]:
     """The names of threads, and how many more there are."""
     shown = [thread_name(facts, thread.number) for thread in found[:MANY]]
     return [*shown, *([(f"{plural(len(found) - MANY, 'more thread')}",)] if len(found) > MANY else [])]
-
-
-def numbers(found: Sequence[int]) -> str:
-    """The numbers of threads."""
-    return number_list(found)
 
 
 def _holders(facts: Facts, lock: Lock) -> Words:

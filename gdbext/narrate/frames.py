@@ -11,9 +11,9 @@ from gdbext.model import Frame, InlinedCall, NativeFrame, Part, PyFrame, Thread
 from gdbext.model.frames import library_of
 from gdbext.narrate.words import Foreign, Words, listed, plural
 
-#: The last line of a stack that was cut on request, as GDB prints it.
 #: The end of the text of a recursion (`gdbext.stacks.recursion`).
 REPEATED = "times more"
+#: The last line of a stack that was cut on request, as GDB prints it.
 MORE_FRAMES = "(More stack frames follow...)"
 #: How many Python frames, and how many native frames, a verdict shows of a thread.
 _VERDICT_FRAMES = 6

@@ -8,7 +8,6 @@ from gdbext.model import Report
 from gdbext.narrate import threads
 from gdbext.narrate.brief import place
 from gdbext.narrate.names import Facts, heading
-from gdbext.narrate.verdict import notes
 from gdbext.narrate.words import Foreign, Words, listed, plural
 
 #: The heading of the threads that the verdict is not about.
@@ -21,7 +20,7 @@ def versions(report: Report, own: str, system: Sequence[str]) -> Words:
     """What runs the program: versions of gdbext, CPython with its build, the C library, the system.
 
     :param own: the version of gdbext.
-    :param system: the kernel and the distribution, as far as they are known.
+    :param system: the names of the kernel and the distribution, without unknown ones.
     """
     target = report.target
     parts: list[Words] = [(f"gdbext {own}",), *[
@@ -54,8 +53,3 @@ def others(facts: Facts, shown: Collection[int]) -> Iterator[Words]:
 def more(groups: int) -> str:
     """What stands for groups of threads that do not fit."""
     return f"and {plural(groups, 'more group')} of threads"
-
-
-def not_known(report: Report) -> list[Words]:
-    """The notes and problems of a report; the last line says what was taken out."""
-    return list(notes(report))

@@ -37,7 +37,7 @@ _TONES: Mapping[str, Tone] = {"stuck": "bad", "outside": "doubt", "fine": "good"
 ALL_THREADS = "Threads:"
 #: Notes that are shown with the verdict.
 _WITH_VERDICT = frozenset(("children-ended",))
-#: Problems that are no loss of knowledge.
+#: Problems that name a part which was left out on purpose.
 _LEFT_OUT = frozenset(("made-without-gdb", "redacted"))
 #: The heading of the evidence.
 HOW_KNOWN = "How this is known:"

@@ -69,7 +69,7 @@ def watch(reports: Mapping[int, Report | None], root: str = "/proc", seconds: fl
     :param open_files: compares the open files of descriptors.
     """
     for _ in range(_TRIES):
-        scene = watch_once(reports, Sample(reports, root, open_files or OpenFiles(arch.system_call_number("kcmp"))),
+        scene = watch_once(reports, Sample(reports, root, open_files or OpenFiles(arch.system_call_number)),
                             seconds)
         if not scene.moved:
             break

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from gdbext.model import Lock, Report
 from gdbext.narrate import changes as words
 from gdbext.narrate.changes import Changes
-from gdbext.narrate.names import MANY, Facts
+from gdbext.narrate.names import MANY, Facts, number_list
 from gdbext.narrate.words import Words, listed, plain
 from gdbext.render.escape import Safe, as_text, json_line, printable
 from gdbext.render.style import PLAIN, Style
@@ -33,7 +33,7 @@ def changes_text(changes: Changes, style: Style = PLAIN) -> Safe:
         if threads:
             lines += [f"{heading} {say(listed(words.names(Facts(report), threads)))}", ""]
     same = words.in_place(changes)
-    lines += [f"{words.IDLE} {words.numbers(same)}", ""] if same else []
+    lines += [f"{words.IDLE} {number_list(same)}", ""] if same else []
     return as_text(lines[:-1])
 
 

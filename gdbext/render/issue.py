@@ -8,6 +8,7 @@ from gdbext.model import Report
 from gdbext.narrate import issue
 from gdbext.narrate.brief import since
 from gdbext.narrate.names import seconds_asleep
+from gdbext.narrate.verdict import notes
 from gdbext.narrate.words import Words
 from gdbext.render.escape import Safe, as_text, printable
 from gdbext.render.source_excerpts import Source
@@ -32,11 +33,11 @@ def issue_block(report: Report, about: Sequence[Words], class_line: str, source:
     """
     renderer = TextRenderer(report, PLAIN, source, native="verdict")
     head = [*(renderer.say(words) for words in about if words), class_line, ""]
-    for stacks, others, notes in _ATTEMPTS:
-        made = _block([*head, *_body(renderer, stacks, others, processes)], _notes(renderer, notes))
+    for stacks, others, unknown in _ATTEMPTS:
+        made = _block([*head, *_body(renderer, stacks, others, processes)], _not_known(renderer, unknown))
         if len(made) <= _LINES and len(as_text(made).encode()) <= _BYTES:
             return as_text(made)
-    body, end = [*head, *_body(renderer, "none", 0, processes)], _notes(renderer, 1)
+    body, end = [*head, *_body(renderer, "none", 0, processes)], _not_known(renderer, 1)
     while body:
         made = _block([*body, issue.CUT], end)
         if len(made) <= _LINES and len(as_text(made).encode()) <= _BYTES:
@@ -68,7 +69,7 @@ def _body(renderer: TextRenderer, stacks: str, most: int, processes: Sequence[st
             *([f"  {issue.more(len(groups) - most)}"] if len(groups) > most else [])]
 
 
-def _notes(renderer: TextRenderer, most: int) -> list[str]:
+def _not_known(renderer: TextRenderer, most: int) -> list[str]:
     """What is not known, of which the last line is always shown: it says what was taken out."""
-    lines = [renderer.say(words) for words in issue.not_known(renderer.facts.report)]
+    lines = [renderer.say(words) for words in notes(renderer.facts.report)]
     return [*lines[:-1][:most - 1], *lines[-1:]]

@@ -39,7 +39,7 @@ class PySpy:
         :param parent: the process that has started it, if it is shown before.
         """
         report = self._facts.report
-        target, lines = report.target, [self._process()]
+        target, lines = report.target, [self.name]
         lines += [f"Python v{runtime.version} ({printable(target.executable or '?')})"
                   for runtime in report.runtimes[:1]]
         lines += [f"Parent {parent}", ""] if parent is not None else [""]
@@ -56,14 +56,11 @@ class PySpy:
             lines += ["", f"{verdict_title(self._facts.verdict)}: {said}"]
         return as_text(lines)
 
-    def _process(self) -> str:
-        target = self._facts.report.target
-        return f"Process {target.pid}: {printable(target.command_line or target.executable or '?')}"
-
     @property
     def name(self) -> str:
         """The process with its command line."""
-        return self._process()
+        target = self._facts.report.target
+        return f"Process {target.pid}: {printable(target.command_line or target.executable or '?')}"
 
     def document(self) -> Safe:
         """The array of threads, the newest first. The member ``gdbext`` of each has what py-spy does not know."""

@@ -71,6 +71,11 @@ class Sites:
             self._is_runtime[module.path] = known
         return known
 
+    def calling_module(self, native: Sequence[tuple[int, int]]) -> Module | None:
+        """The file of the first frame outside of run-time libraries; None if there is none, or it is in no file."""
+        outside = next((pc for pc, _ in native if not self.in_runtime(pc)), None)
+        return self._code.module(outside) if outside is not None else None
+
     def _find(self, top: Sequence[int]) -> Site:
         names: list[str] = []
         for i, pc in enumerate(top):

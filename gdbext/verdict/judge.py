@@ -96,6 +96,6 @@ def is_cause(report: Report) -> bool:
     if thread is not None and thread.at_work is not None and not thread.at_work.is_module:
         return True
     lock = report.lock(thread.waits.lock) if thread is not None and thread.waits is not None else None
-    # nobody who is at rest leaves a pipe full for long
+    # a process at rest does not leave a pipe full for long
     return lock is not None and (not lock.is_outside or lock.state == TO_WRITE and (
         thread is None or thread.since is None or Scene(report).has_waited(thread)))

@@ -23,8 +23,6 @@ from gdbext.waits.context import Context
 
 #: In how many of the program's functions a loop is looked for.
 _MOST_FRAMES = 100
-
-
 #: Modules whose functions only receive.
 _RECEIVES: Final = re.compile(
     r"(?:^|/)(?:multiprocessing/(?:connection|queues)|selectors|socket|ssl|zmq/(?:sugar|backend)/[\w/]+)\.py$")

@@ -287,12 +287,22 @@ KINDS = (
 NAMED_KINDS = frozenset(row.kind for row in KINDS if row.needs_name)
 
 
-def recognise(context: object, wait: FutexWait, site: Site, rows: Sequence[Recogniser] = KINDS) -> SeenLock:
+def functions_of(rows: Sequence[Recogniser]) -> frozenset[str]:
+    """The names of all functions of some rows."""
+    return frozenset().union(*[row.functions for row in rows])
+
+
+_NAMED = functions_of(KINDS)
+
+
+def recognise(context: object, wait: FutexWait, site: Site, rows: Sequence[Recogniser] = KINDS,
+              functions: frozenset[str] = _NAMED) -> SeenLock:
     """Recognise the lock of a futex wait; its kind is ``futex`` if the wait fits no row.
 
     :param context: what the rows need.
+    :param functions: those of the rows.
     """
-    known = {name for row in rows for name in row.functions} & set(site.functions)
+    known = functions & set(site.functions)
     for row in rows:
         if not known & row.functions if known else row.needs_name:
             continue

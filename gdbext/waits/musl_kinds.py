@@ -161,3 +161,5 @@ KINDS = (
     Recogniser("semaphore", _FUNCTIONS["semaphore"], _semaphore),
     Recogniser("once", _FUNCTIONS["once"], _once, needs_name=True),
 )
+#: The functions of all rows.
+NAMED = lock_kinds.functions_of(KINDS)

@@ -56,7 +56,7 @@ def _find_lock(seen: SeenThread, futex: FutexWait, context: Context, site: Site)
                 return found
         lock = recognise(context.words, futex, site)
     elif context.musl is not None:
-        lock = recognise(context.musl, futex, site, musl_kinds.KINDS)
+        lock = recognise(context.musl, futex, site, musl_kinds.KINDS, musl_kinds.NAMED)
     for library in context.libraries if lock.kind == CONDVAR else ():
         found = library.find_purpose(seen, lock)
         if found is not None:

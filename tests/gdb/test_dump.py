@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import json
-import os
 import re
-import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +15,7 @@ import pytest
 
 from gdbext.inferior.proc.status import process_tree
 from tests.support import combinations, gdb_session, interpreters, packages, samples
+from tests.support.hangs import running
 from tests.support.launcher import environment, launch
 from tests.support.samples import SOURCES
 
@@ -26,19 +23,6 @@ NAME = "py-spy"
 #: Programs of tests/samples/hangs.py whose threads have come to rest, and so are the same for both.
 VARIANTS = ("deadlock", "orphaned", "event_loop", "behind", "children", "own_loop", "pool", "full_queue",
             "unknown", "idle")
-
-
-@contextlib.contextmanager
-def running(variant: str, python: str | Path = sys.executable) -> Iterator[int]:
-    with subprocess.Popen([python, SOURCES / "hangs.py", variant], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                          start_new_session=True) as process:
-        try:
-            assert process.stdout is not None
-            pid = int(process.stdout.readline())
-            time.sleep(1)
-            yield pid
-        finally:
-            os.killpg(process.pid, signal.SIGKILL)
 
 
 def processes(text: str) -> list[str]:

@@ -324,16 +324,17 @@ def test_healthy_waits_are_not_deadlocks(output: Output) -> None:
 
 def test_text_of_the_processes(output: Output) -> None:
     parent, child = output.members.scenes["waitpid"][0]
+    name = Path(sys.executable).name
     lines = output.text.splitlines()
     assert lines[0] == "2 processes: 2 deadlocked with each other, 0 with a deadlock of their own"
     (deadlock,) = [line for line in lines if line.startswith(f"Deadlock between processes {parent}, {child} ")]
     assert f"(inferred: only process {parent} has the other end; " in deadlock
     assert deadlock.endswith("; none of these threads can run)")
-    waits = f'  process {parent} "python" thread 1 "MainThread" waits for the end of process {child}, at '
+    waits = f'  process {parent} "{name}" thread 1 "MainThread" waits for the end of process {child}, at '
     assert [line for line in lines if line.startswith(waits) and re.search(r"processes\.py:\d+ in waitpid$", line)]
     # each process has one answer, and no command that leads back to this page
-    assert lines[1:3] == [f'  process {parent} "python": DEADLOCK with process {child}',
-                          f'  process {child} "python": DEADLOCK with process {parent}']
+    assert lines[1:3] == [f'  process {parent} "{name}": DEADLOCK with process {child}',
+                          f'  process {child} "{name}": DEADLOCK with process {parent}']
     assert not any(line.startswith(("Next: ", "UNKNOWN: ", "BLOCKED: ", "WAITS FOR CHILD ")) for line in lines)
     assert re.search(r"the processes were (not paused|paused one by one, each for \d+\.\d\d s at most); "
                      r"all snapshots were taken within \d", output.err)

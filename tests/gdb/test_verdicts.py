@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import html
 import json
 import os
 import re
 import signal
 import subprocess
-import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,8 +15,9 @@ import pytest
 
 from gdbext.inferior.proc.status import process_tree
 from tests.support import gdb_session, interpreters
+from tests.support.hangs import is_still, running
 from tests.support.launcher import launch
-from tests.support.samples import SOURCES, wait_until
+from tests.support.samples import wait_until
 
 
 class Expected(NamedTuple):
@@ -76,36 +74,6 @@ OF_CORES = {
 }
 
 
-@contextlib.contextmanager
-def running(python: Path, variant: str) -> Iterator[int]:
-    """Run a program until its threads do not move any more; give the PID to inspect."""
-    with subprocess.Popen([python, SOURCES / "hangs.py", variant], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                          start_new_session=True) as process:
-        assert process.stdout is not None
-        try:
-            pid = int(process.stdout.readline())
-            if variant != "computing":
-                wait_until(lambda: is_still(pid), f"{variant} to come to rest")
-            yield pid
-        finally:
-            os.killpg(process.pid, signal.SIGKILL)
-
-
-def switches(pid: int) -> dict[str, str]:
-    """How often each thread slept, if all threads sleep."""
-    texts = {task.name: (task / "status").read_text() for task in Path(f"/proc/{pid}/task").iterdir()}
-    if any("State:\tS" not in text for text in texts.values()):
-        return {}
-    return {name: text.partition("voluntary_ctxt_switches:\t")[2] for name, text in texts.items()}
-
-
-def is_still(pid: int) -> bool:
-    """Whether as many threads sleep as a moment before; the threads of a pool of processes wake up regularly."""
-    before = switches(pid)
-    time.sleep(0.2)
-    return len(before) > 0 and len(switches(pid)) == len(before)
-
-
 def check(expected: Expected, text: str, document: dict[str, Any], live: bool) -> None:
     header, empty, line = text.splitlines()[:3]
     # GDB's gcore leaves the arguments out
@@ -126,7 +94,7 @@ def check(expected: Expected, text: str, document: dict[str, Any], live: bool) -
 def test_verdict(variant: str, tmp_path: Path) -> None:
     expected = HANGS[variant]
     python, symbols = interpreters.use("3.12" if sorted(HANGS).index(variant) % 2 else "3.11-stripped")
-    with running(python, variant) as pid:
+    with running(variant, python) as pid:
         page = tmp_path / "page.html"
         ran = launch("report", str(pid), "--html", page)
         assert ran.status == expected.status, ran.stdout
@@ -151,7 +119,7 @@ def test_verdict(variant: str, tmp_path: Path) -> None:
 def test_call_that_a_worker_took_with_it(version: str) -> None:
     """GDB wakes each thread, so only a report without it knows that all have slept for a while."""
     python, _ = interpreters.use(version)
-    with running(python, "lost_call") as pid:
+    with running("lost_call", python) as pid:
         ran = launch("report", str(pid), gdb=None)
         document = launch("report", str(pid), "--json", gdb=None).document()
     assert ran.status == 1, ran.stdout
@@ -301,7 +269,7 @@ os.waitpid(reader, 0)
 
 def test_children_are_the_next_step() -> None:
     python, _ = interpreters.use("3.12")
-    with running(python, "children") as pid:
+    with running("children", python) as pid:
         ran = launch("report", str(pid), "--alone")
         assert f"\nNext: gdbext report --children {pid}\n" in ran.stdout
         tree, unasked = launch("report", str(pid), "--children"), launch("report", str(pid))
@@ -321,7 +289,7 @@ def test_children_are_the_next_step() -> None:
 
 def test_killed_child_is_named_on_the_first_screen(tmp_path: Path) -> None:
     python, _ = interpreters.use("3.12")
-    with running(python, "killed_child") as pid:
+    with running("killed_child", python) as pid:
         page = tmp_path / "page.html"
         ran = launch("report", str(pid), "--html", page)
     note = (r"Note: a child process has ended, and this process has not waited for it: "
@@ -334,7 +302,7 @@ def test_killed_child_is_named_on_the_first_screen(tmp_path: Path) -> None:
 
 def test_standstill_of_many_threads_fits_two_screens() -> None:
     python, _ = interpreters.use("3.12")
-    with running(python, "standstill") as pid:
+    with running("standstill", python) as pid:
         text = launch("report", str(pid)).stdout
         without = launch("report", str(pid), "--stacks=none").stdout
     assert len(text.splitlines()) <= 60
@@ -345,7 +313,7 @@ def test_standstill_of_many_threads_fits_two_screens() -> None:
 
 def test_own_code_stands_out() -> None:
     python, _ = interpreters.use("3.12")
-    with running(python, "child") as pid:
+    with running("child", python) as pid:
         text = launch("report", str(pid)).stdout
     verdict = text.partition("\nThreads:\n")[0]
     assert re.search(r"^ +at \S*hangs\.py:\d+ in child$", verdict, re.MULTILINE)
@@ -355,7 +323,7 @@ def test_own_code_stands_out() -> None:
 
 def test_locks_of_one_name_are_told_apart() -> None:
     python, _ = interpreters.use("3.12")
-    with running(python, "deadlock") as pid:
+    with running("deadlock", python) as pid:
         text = launch("report", str(pid)).stdout
     verdict = text.partition("\nThreads:\n")[0]
     assert "of Account 'alice'" in verdict

@@ -33,6 +33,7 @@ from gdbext.arch.aarch64.registers import (
     RESULTS,
     STACK_POINTER,
     THREAD_POINTER,
+    without_tag,
 )
 from gdbext.arch.aarch64.signals import handled_signal, is_signal_return, read_interrupted, read_signal_frame
 from gdbext.arch.aarch64.system_calls import (
@@ -76,17 +77,11 @@ _TLS_SIZE = 8
 _BRK, _BRK_MASK = 0xD4200000, 0xFFE0001F
 #: The bits of an address that must all be the same. The processor ignores those above them in accesses to data.
 _SIGN = 0xFF << 48
-_TAG, _SIGN_BIT = 0xFF << 56, 1 << 55
 
 
 def is_canonical(address: int) -> bool:
     """Whether the processor accepts an address (of 48 bits, with a tag in the highest byte)."""
     return address & _SIGN in (0, _SIGN)
-
-
-def without_tag(address: int) -> int:
-    """An address without its highest byte, which the processor ignores in accesses to data: it repeats bit 55."""
-    return address & ~_TAG | (_TAG if address & _SIGN_BIT else 0)
 
 
 def core_registers(state: bytes, thread_area: bytes = b"") -> dict[str, int]:

@@ -14,18 +14,15 @@ from functools import cached_property, lru_cache
 from typing import Literal, Optional
 
 from gdbext.arch import protocol
-from gdbext.arch.aarch64.registers import CALLER_SAVED, GENERAL, LINK, RESULT, STACK_POINTER
+from gdbext.arch.aarch64.registers import CALLER_SAVED, GENERAL, LINK, RESULT, STACK_POINTER, without_tag
 from gdbext.arch.no_return import does_not_return
 from gdbext.arch.protocol import Access, Assignment, Condition, Exchange, Kind, Operand
 from gdbext.record import record
 
-_MASK = (1 << 64) - 1
 # name -> (whole register, bits)
 _PARTS: dict[str, tuple[str, int]] = {**{name: (name, 64) for name in GENERAL}, "lr": (LINK, 64), "wsp": ("sp", 32),
                                       **{f"w{number}": (f"x{number}", 32) for number in range(31)}}
 _ZERO = frozenset({"xzr", "wzr"})
-#: The processor ignores the highest byte of the address of data, as if it repeated bit 55.
-_TAG, _SIGN = 0xFF << 56, 1 << 55
 
 
 def canonical(register: str) -> str:
@@ -86,7 +83,7 @@ class MemoryOperand(protocol.MemoryOperand):
                 return None
             value = registers[whole] & (1 << bits) - 1
             total += (value - (1 << bits) if self.is_signed and bits == 32 and value >> 31 else value) * scale
-        return total & ~_TAG & _MASK | (_TAG if total & _SIGN else 0)
+        return without_tag(total)
 
 
 # -- text ----------------------------------------------------------------------------------------------------------
@@ -167,7 +164,7 @@ def _operands(mnemonic: str, text: str) -> tuple[Operand, ...]:
 
 
 class Instruction(protocol.Instruction):
-    """An instruction. The `operands` of stores are in the order of the text, those of others reversed."""
+    """An instruction. Stores have their `operands` in the order of the text, other instructions reversed."""
 
     @property
     def alignment(self) -> int | None:
@@ -225,22 +222,13 @@ class Instruction(protocol.Instruction):
                 found.add(str(operand))
         return frozenset(found)
 
-    @cached_property
-    def written(self) -> frozenset[str]:
-        return frozenset(_changes(self))
+    def _iter_changes(self) -> Iterator[str]:
+        return _changes(self)
 
-    def accesses(self) -> tuple[Access, ...]:
-        return self._made_accesses
+    def _iter_accesses(self) -> Iterator[Access]:
+        return _accesses(self)
 
-    @cached_property
-    def _made_accesses(self) -> tuple[Access, ...]:
-        return tuple(_accesses(self))
-
-    def assignments(self) -> tuple[Assignment, ...] | None:
-        return self._made_assignments
-
-    @cached_property
-    def _made_assignments(self) -> tuple[Assignment, ...] | None:
+    def _find_assignments(self) -> tuple[Assignment, ...] | None:
         mnemonic, operands = self.mnemonic, self.operands
         if mnemonic in _PLAIN_LOADS or mnemonic in _PLAIN_STORES:
             return _moves(mnemonic in _PLAIN_LOADS, operands)

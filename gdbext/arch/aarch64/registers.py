@@ -1,4 +1,4 @@
-"""Registers of arm64, by the debugger's names, and their use in the ABI.
+"""Registers of arm64, by the debugger's names, their use in the ABI, and the addresses that they contain.
 
 `syscallno` is none of the processor's: it is the number of the system call that a thread is in, and `syscall_result`
 its result if it has returned. See `system_calls.at_stop`.
@@ -22,3 +22,13 @@ AT_STOP: tuple[str, ...] = ("pc", "sp", FRAME_POINTER, LINK, *CALL_ARGUMENTS, "x
 NOT_DATA = frozenset({"pc", "sp", "tpidr", CALL, CALL_RESULT, LINK})
 #: The registers that /proc shows of a sleeping thread.
 OF_SLEEPERS = frozenset({"pc", "sp", CALL, *CALL_ARGUMENTS})
+#: The highest byte of an address, and the bit that it repeats.
+_TAG, _SIGN_BIT = 0xFF << 56, 1 << 55
+
+
+def without_tag(address: int) -> int:
+    """An address without its highest byte, which the processor ignores in accesses to data: it repeats bit 55.
+
+    Source: Arm ARM (DDI 0487) D8.8 (address tagging).
+    """
+    return address & ~_TAG & (1 << 64) - 1 | (_TAG if address & _SIGN_BIT else 0)

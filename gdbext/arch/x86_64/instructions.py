@@ -266,22 +266,13 @@ class Instruction(protocol.Instruction):
                 found.add(str(operand))
         return frozenset(found)
 
-    @cached_property
-    def written(self) -> frozenset[str]:
-        return frozenset(_changes(self))
+    def _iter_changes(self) -> Iterator[str]:
+        return _changes(self)
 
-    def accesses(self) -> tuple[Access, ...]:
-        return self._made_accesses
+    def _iter_accesses(self) -> Iterator[Access]:
+        return _accesses(self)
 
-    @cached_property
-    def _made_accesses(self) -> tuple[Access, ...]:
-        return tuple(_accesses(self))
-
-    def assignments(self) -> tuple[Assignment, ...] | None:
-        return self._made_assignments
-
-    @cached_property
-    def _made_assignments(self) -> tuple[Assignment, ...] | None:
+    def _find_assignments(self) -> tuple[Assignment, ...] | None:
         mnemonic, operands = self.mnemonic, self.operands
         if mnemonic in ("push", "pushq") and len(operands) == 1:
             return Assignment(_PUSHED, operands[0]), Assignment("rsp", "rsp", -8)

@@ -81,6 +81,11 @@ class Snapshot:
         """
         return None if self.document is None else read_document(self.document)
 
+    def failure(self) -> NoReport:
+        """The exception that says why there is no answer."""
+        error = NoGdb if self.status == NO_GDB else Unreadable
+        return error(self.problem or "no answer", self.hint or "", self.stopped, self.notes)
+
     def for_page(self) -> Shown:
         """The snapshot as `render.html` takes it."""
         source = {(file, line): text for file, line, text in self.source}
@@ -97,10 +102,9 @@ def take_snapshot(target: Target, options: Options) -> Snapshot:
     seen = _take(target, options)
     if not options.redact:
         return seen
-    from gdbext.commands.answer import private_names
-    from gdbext.redact import Redaction
+    from gdbext.commands.answer import without_private
 
-    return Redaction(None, private_names(target.pid))(seen)
+    return without_private(seen, target.pid)
 
 
 def _take(target: Target, options: Options) -> Snapshot:

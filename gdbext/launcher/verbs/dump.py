@@ -13,8 +13,8 @@ from gdbext.inferior.proc.status import living_task, process_tree
 from gdbext.launcher.cli import add_snapshot_options, parse_options
 from gdbext.launcher.output import say, write
 from gdbext.launcher.snapshots.options import Options, Target
-from gdbext.launcher.snapshots.snapshot import Snapshot, take_snapshot
-from gdbext.launcher.status import NO_GDB, NOTHING_FOUND, NoGdb, Unreadable
+from gdbext.launcher.snapshots.snapshot import take_snapshot
+from gdbext.launcher.status import NOTHING_FOUND, Unreadable
 from gdbext.launcher.targets import pid, target_named
 from gdbext.render.escape import as_text
 from gdbext.render.py_spy import SEPARATOR, PySpy
@@ -86,10 +86,9 @@ def _write_children(found: Iterable[tuple[int, int | None]], names: dict[int, st
 
 
 def _dump(target: Target, how: Options, options: argparse.Namespace, native: bool) -> PySpy:
-    seen: Snapshot = take_snapshot(target, how)
+    seen = take_snapshot(target, how)
     if seen.report is None:
-        error = NoGdb if seen.status == NO_GDB else Unreadable
-        raise error(seen.problem or "no answer", seen.hint or "")
+        raise seen.failure()
     if not seen.report.runtimes:
         raise Unreadable(f"{target.name} has no Python",
                          f"`gdbext report {target.pid or target.core}` shows its stacks")

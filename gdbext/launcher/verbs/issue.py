@@ -18,7 +18,7 @@ from gdbext.launcher.output import say, write
 from gdbext.launcher.snapshots.classes import signature
 from gdbext.launcher.snapshots.options import Target
 from gdbext.launcher.snapshots.snapshot import Snapshot, take_snapshot
-from gdbext.launcher.status import NO_GDB, NoGdb, Unreadable, status_of
+from gdbext.launcher.status import status_of
 from gdbext.launcher.targets import add_target, parse_target
 from gdbext.launcher.verbs.ranks import read_json
 from gdbext.model import PyFrame, Report
@@ -75,8 +75,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _report(seen: Snapshot) -> Report:
     if seen.report is None:
-        error = NoGdb if seen.status == NO_GDB else Unreadable
-        raise error(seen.problem or "no answer", seen.hint or "")
+        raise seen.failure()
     return seen.report
 
 

@@ -74,10 +74,9 @@ def run(options: argparse.Namespace) -> int:
         raise Unreadable("no rank of a job is among these processes and their descendants",
                          "name the process that has started them")
     if how.redact:
-        from gdbext.commands.answer import private_names
-        from gdbext.redact import Redaction
+        from gdbext.commands.answer import without_private
 
-        found = Redaction(None, private_names())(found)
+        found = without_private(found)
     if options.json:
         write(job_page.document(found))
     else:

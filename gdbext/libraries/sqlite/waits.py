@@ -118,11 +118,8 @@ class Databases(LibraryWaits):
 
     def _in_handler(self, seen: SeenThread) -> bool:
         """Whether SQLite itself has called the function that sleeps."""
-        for pc, _ in seen.native(self._code)[:_MOST_FRAMES]:
-            if not self._sites.in_runtime(pc):
-                module = self._code.module(pc)
-                return module is not None and LIBRARY.has(module.name)
-        return False
+        module = self._sites.calling_module(seen.native(self._code)[:_MOST_FRAMES])
+        return module is not None and LIBRARY.has(module.name)
 
     @cached_property
     def _locked(self) -> tuple[str, FileLock] | None:

@@ -83,11 +83,8 @@ class Messages(LibraryWaits):
                         SeenLock(DESCRIPTOR, address, "waiting for events", name=name, why=joined(parts)), timed)
 
     def _in_library(self, seen: SeenThread) -> bool:
-        for pc, _ in seen.native(self._code)[:_MOST_FRAMES]:
-            if not self._sites.in_runtime(pc):
-                module = self._code.module(pc)
-                return module is not None and LIBRARY.has(module.name)
-        return False
+        module = self._sites.calling_module(seen.native(self._code)[:_MOST_FRAMES])
+        return module is not None and LIBRARY.has(module.name)
 
     @cached_property
     def _sockets(self) -> Sequence[_Socket]:
@@ -103,7 +100,7 @@ class Messages(LibraryWaits):
                 for socket, (connections, listening) in found.items() if (kind := kinds[socket]) is not None]
 
     def _watched(self) -> Iterator[tuple[int, int]]:
-        """The descriptors that threads of the process watch, each with what the program has stored with it."""
+        """The descriptors that threads of the process watch, each with the value that the program stored with it."""
         proc, count = self._target.proc, 0
         epolls = dict.fromkeys(c_int(seen.call.arguments[0]) for seen in self._threads
                                if seen.call is not None and seen.call.name in _EPOLLS)

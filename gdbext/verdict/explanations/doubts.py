@@ -38,7 +38,7 @@ def unknown_greenlet(scene: Scene) -> Verdict | None:
 
 
 def only_threads_could_wake(scene: Scene) -> Verdict | None:
-    """Of a core: every thread waits for what only threads of the process could do, or handlers of signals.
+    """In a core, every thread waits for something that only threads of the process or handlers of signals could do.
 
     A core does not record which signals have handlers in C.
     """
