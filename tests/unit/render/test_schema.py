@@ -1,4 +1,4 @@
-"""docs/gdbext-1.schema.json and docs/json.md describe exactly the documents of `schema.write`."""
+"""docs/gdbext-1.schema.json describes exactly the documents of `schema.write`, and docs/json.md their kinds."""
 
 from __future__ import annotations
 
@@ -31,10 +31,17 @@ Json = dict[str, Any]
 
 SCHEMA_ITSELF: Json = json.loads(SCHEMA.read_text(encoding="utf-8"))
 DEFINITIONS: Json = SCHEMA_ITSELF["$defs"]
-#: Objects with members, by their heading in docs/json.md.
+#: Objects with members, by name.
 NOUNS: Json = {"document": SCHEMA_ITSELF, **{name.replace("_", " "): noun for name, noun in DEFINITIONS.items()
                                              if "properties" in noun}}
 PAGE = SCHEMA.with_name("json.md").read_text(encoding="utf-8")
+READING = SCHEMA.with_name("reading-a-report.md").read_text(encoding="utf-8")
+#: Members whose name is all that there is to say, or whose type is described.
+PLAIN = {
+    "awaits", "backend", "description", "edges", "evidence", "fault", "file", "finished", "fixed_in", "function",
+    "groups", "holds", "identity", "line", "local_rank", "local_size", "lock", "mode", "name", "number", "pc", "pid",
+    "rank", "recursion", "requester", "shape", "size", "stop_the_world", "taken_at", "text", "thread", "title", "type",
+    "uid", "url", "value", "waiter", "waiters", "why", "workaround"}
 
 
 REPORTS = {"gil": gil_deadlock, "inferred": inferred_deadlock, "orphaned": orphaned, "healthy": healthy,
@@ -237,31 +244,36 @@ def rows(text: str) -> list[list[str]]:
     return cells[2:]
 
 
-@pytest.mark.parametrize("heading", NOUNS)
-def test_docs_describe_each_member(heading: str) -> None:
-    noun = NOUNS[heading]
-    small = {row[0].lower(): re.sub(r" \([^)]*\)+", "", row[1]) for row in rows(section("small objects"))}
-    described = ([each.rsplit(": ", 1) for each in small[heading].split("; ")] if heading in small
-                 else rows(section(heading)))
-    told = {name: row[1] for row in described for name in re.findall("`(.+?)`", row[0])}
+@pytest.mark.parametrize("noun", NOUNS.values(), ids=NOUNS)
+def test_members_are_described_except_plain_words(noun: Json) -> None:
+    missing = {name for name, member in noun["properties"].items() if "description" not in member}
+    assert {name for name in missing if not name.endswith(("_code", "_codes"))} <= PLAIN
     # a sentence has its code beside it
-    told |= {f"{name}_code": "reason, null, absent" for name, kind in told.items() if kind.startswith("sentence")}
-    assert set(told) == set(noun["properties"])
-    for name, kind in told.items():
-        allows_null = Draft202012Validator({**noun["properties"][name], "$defs": DEFINITIONS}).is_valid(None)
-        assert ("null" in kind) == allows_null, name
-        assert ("absent" in kind) == (name not in noun["required"]), name
+    assert all(name.rpartition("_")[0] in noun["properties"] for name in missing - PLAIN)
 
 
 def test_docs_describe_each_value() -> None:
-    def values(part: Any) -> Iterator[str]:
+    def parts(part: Any) -> Iterator[Json]:
         if isinstance(part, dict):
-            yield from (value for value in (*part.get("enum", ()), part.get("const")) if isinstance(value, str))
+            yield part
             part = list(part.values())
         for inner in part if isinstance(part, list) else ():
-            yield from values(inner)
+            yield from parts(inner)
 
-    assert [value for value in values(SCHEMA_ITSELF) if f"`{value}`" not in PAGE] == []
+    every = list(parts(SCHEMA_ITSELF))
+    descriptions = [part["description"] for part in every if isinstance(part.get("description"), str)]
+    text = " ".join((PAGE, READING, *descriptions))
+    values = {value for part in every for value in (*part.get("enum", ()), part.get("const"))
+              if isinstance(value, str)}
+    assert {value for value in values if f"`{value}`" not in text} == set()
+
+
+def test_docs_list_members_of_the_schema() -> None:
+    inner = {"deadlock": "edge", "crash": "fault"}  # whose members are in parentheses
+    for where, members in rows(section("members")):
+        name = where.strip("`").replace("s[]", "")
+        known = {*NOUNS[name]["properties"], *NOUNS[inner.get(name, name)]["properties"]}
+        assert set(re.findall("`([a-z_]+)`", members)) <= known, where
 
 
 def test_docs_describe_each_kind_of_lock_and_its_states() -> None:

