@@ -84,6 +84,32 @@ def test_hang_is_handed_on_once_and_is_the_exit_status(tmp_path: Path) -> None:
     assert "DEADLOCK" in page.read_text()
 
 
+def test_lines_say_what_is_watched_and_what_each_sample_and_report_found(tmp_path: Path) -> None:
+    output, errors, mark = tmp_path / "output", tmp_path / "errors", f"token-watched-{os.getpid()}"
+    output.touch()
+    with program(str(HANGS), "deadlock", mark) as hung, program("-c", samples.IDLE, mark) as idle, watch(
+            "--name", mark, "--every", "0.3", "--for", "1", "--redact", output=output, errors=errors):
+        end = time.monotonic() + PATIENCE
+        while errors.read_text().count("hang: ") < 2:
+            assert time.monotonic() < end, errors.read_text()
+            time.sleep(0.05)
+        told, text = errors.read_text(), output.read_text()
+    lines = [re.sub(r"^gdbext watch: \d\d:\d\d:\d\d ", "", line) for line in told.splitlines()]
+    python = Path(sys.executable).name
+    names = f"{hung.pid} ({python} hangs.py)", f"{idle.pid} ({python})"
+    assert lines[0] == "a sample every 0.3 s, a report on a process that does not move for 1 s"
+    assert lines[1] == "watches " + ", ".join(sorted(names, key=lambda name: int(name.split()[0])))
+    assert lines[2] == "2 processes, 2 moved"
+    assert any(re.fullmatch(r"2 processes, 0 moved; nothing moved in \d+ \(.*\) for \d+ s, .*", line) for line in lines)
+    assert any(line.startswith(f"{names[0]}: a new hang: DEADLOCK: 2 threads wait for each other") for line in lines)
+    assert any(line.startswith(f"{names[1]}: no hang: NOTHING WRONG FOUND: ") for line in lines)
+    assert text.count("DEADLOCK") == 1
+    # --redact
+    assert mark not in told + text
+    assert str(HANGS.parent) not in told + text
+    assert text.splitlines()[-2].startswith("Left out: what is private: the arguments of the program")
+
+
 BURNS = "print(flush=True)\nwhile True: pass"
 
 
@@ -128,7 +154,7 @@ def test_page_that_cannot_be_written_does_not_end_the_watch(tmp_path: Path) -> N
     output.touch()
     pages = output / "pages"
     with program(str(HANGS), "deadlock") as hung, watch(
-            str(hung.pid), "--every", "0.3", "--for", "1", "--json", "--html", str(pages), output=output,
+            str(hung.pid), "--quiet", "--every", "0.3", "--for", "1", "--json", "--html", str(pages), output=output,
             errors=tmp_path / "errors") as watcher:
         wait_for_lines(1, output)
         assert watcher.poll() is None

@@ -11,12 +11,13 @@ import stat
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from gdbext.errors import GdbextError, UsageError
+from gdbext.inferior.proc.process import read_command_line, read_name
 from gdbext.inferior.proc.status import start_of, state_of
 from gdbext.launcher import targets
 from gdbext.launcher.cli import add_snapshot_options, duration, number, parse_options
@@ -27,8 +28,12 @@ from gdbext.launcher.snapshots.options import Options, Target
 from gdbext.launcher.snapshots.snapshot import Snapshot, take_snapshot
 from gdbext.launcher.status import FOUND, NO_ANSWER, NO_GDB, OUTSIDE, NoGdb, Unreadable, worst
 from gdbext.launcher.watching.activity import Stillness, read_sample
+from gdbext.narrate.names import Facts
+from gdbext.narrate.words import plural
+from gdbext.redact import program_of
 from gdbext.render.escape import as_text, concatenated, json_line, printable
 from gdbext.render.output_file import write_private
+from gdbext.render.plain_text import one_line
 
 NAME = "watch"
 HELP = "watch processes, and report on each new hang once"
@@ -37,7 +42,8 @@ Samples how much time each thread uses, without pausing anything. Takes a report
 process in which nothing moves (or one thread burns and nothing else moves), confirms a
 hang with a second report, and hands it on: as text or JSON on standard output, as a
 page, to a command. The same hang of a process is not handed on again. Ends when all
-processes that are named by PID have ended."""
+processes that are named by PID have ended. What is watched, and what each sample and
+report has found, are lines of standard error."""
 EXAMPLES = """\
 examples:
   gdbext watch 4711
@@ -53,6 +59,8 @@ by itself, 2 bad usage, 3 a process could not be read, 4 no GDB or a GDB without
 _BETWEEN, _PATIENCE = 1.0, 300.0
 #: How many hangs of one process are remembered.
 _MANY = 100
+#: How many processes a line names.
+_MANY_NAMES = 8
 _PAGES = "hang-{pid}-{time}.html"
 
 
@@ -64,6 +72,9 @@ class _Watched:
     stillness: Stillness
     reported: float | None = None
     known: list[str] = field(default_factory=list)
+    #: Its PID and program, and for how long nothing has moved in seconds.
+    name: str = ""
+    still: float = 0.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -82,6 +93,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="print one JSON document per line, schema gdbext/1, instead of text")
     parser.add_argument("--exec", metavar="CMD", dest="command", help="run this command of the shell for each hang, "
                         "with the JSON on standard input, and $GDBEXT_PID, $GDBEXT_STATUS and $GDBEXT_HTML")
+    parser.add_argument("--quiet", action="store_true",
+                        help="no lines about what is watched and what was found, only hangs and failures")
     add_snapshot_options(parser, without_gdb=True)
 
 
@@ -105,15 +118,32 @@ class _Watcher:
         self._statuses: set[int] = set()
 
     def run(self) -> int:
+        options = self._options
+        self._tell(f"a sample every {options.every:g} s, a report on a process that does not move for "
+                   f"{options.still:g} s")
         while True:
             begin = self._clock()
-            if not self._sample() and self._options.name is None:
+            if not self._sample() and options.name is None:
                 return worst(self._statuses)
-            time.sleep(max(begin + self._options.every - self._clock(), 0.0))
+            self._tell(self._found())
+            time.sleep(max(begin + options.every - self._clock(), 0.0))
+
+    def _tell(self, line: str) -> None:
+        if not self._options.quiet:
+            say(f"gdbext watch: {time.strftime('%H:%M:%S')} {line}")
+
+    def _found(self) -> str:
+        """What the last sample has found, on one line."""
+        every = [*self._watched.values()]
+        still = sorted((each for each in every if each.still), key=lambda each: -each.still)
+        names = [f"{each.name} for {each.still:.0f} s" for each in still]
+        return (f"{plural(len(every), 'process')}, {len(every) - len(still):,} moved" +
+                (f"; nothing moved in {_listed(names)}" if names else ""))
 
     def _sample(self) -> bool:
         """Sample all processes and report on those that have become still; whether any is left."""
         wanted = self._options.pids if self._options.name is None else find_processes(self._options.name)
+        before = dict(self._watched)
         for gone in set(self._watched) - set(wanted):
             del self._watched[gone]
         left = False
@@ -126,27 +156,44 @@ class _Watcher:
                 continue
             left = True
             if watched is None or watched.started != started:
-                self._watched[pid] = _Watched(started, Stillness(functools.partial(read_sample, [pid]), now, True))
-            elif watched.stillness.update(now) >= self._options.still and watched.reported != watched.stillness.since:
+                self._watched[pid] = _Watched(started, Stillness(functools.partial(read_sample, [pid]), now, True),
+                                              name=_name(pid))
+        self._tell_changes(before)
+        # after the lines on what is watched
+        for pid, watched in [*self._watched.items()]:
+            if before.get(pid) is not watched:
+                continue
+            watched.still = watched.stillness.update(self._clock())
+            if watched.still >= self._options.still and watched.reported != watched.stillness.since:
                 watched.reported = watched.stillness.since
-                self._examine(pid, watched)
+                self._tell(f"{watched.name}: {self._examine(pid, watched)}")
         return left
 
-    def _examine(self, pid: int, watched: _Watched) -> None:
-        """Report on a process that is still, if it hangs and this hang is new."""
+    def _tell_changes(self, before: Mapping[int, _Watched]) -> None:
+        """Say which processes are watched from now on, and which have ended."""
+        for what, some, others in (("has ended: ", before, self._watched), ("watches ", self._watched, before)):
+            names = [each.name for pid, each in some.items() if others.get(pid) is not each]
+            if names:
+                self._tell(what + _listed(names))
+
+    def _examine(self, pid: int, watched: _Watched) -> str:
+        """Report on a process that is still, if it hangs and this hang is new; what was found."""
         first = self._take(pid)
         if first.status not in (FOUND, OUTSIDE):
-            return
+            return f"no hang: {_verdict(first)}"
         time.sleep(_BETWEEN)
         second = self._take(pid)
         if second.status != first.status or start_of(pid) != watched.started:
-            return
+            return "no hang: it has moved on"
         key = _key(second)
-        if key is None or key != _key(first) or key in watched.known:
-            return
+        if key is None or key != _key(first):
+            return "no hang: it has moved on"
+        if key in watched.known:
+            return f"the same hang as before: {_verdict(second)}"
         watched.known = [*watched.known[1 - _MANY:], key]
         self._statuses.add(second.status)
         self._hand_on(pid, second)
+        return f"a new hang: {_verdict(second)}"
 
     def _take(self, pid: int) -> Snapshot:
         seen = take_snapshot(Target(pid=pid), self._how)
@@ -194,6 +241,24 @@ def _written_at(page: Path) -> int | None:
     except OSError:
         return None
     return state.st_mtime_ns if stat.S_ISREG(state.st_mode) and state.st_uid == os.geteuid() else None
+
+
+def _name(pid: int) -> str:
+    """The PID and program of a process, without its arguments."""
+    return f"{pid} ({printable(program_of(read_command_line(pid) or read_name(pid) or '?'), 100)})"
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - _MANY_NAMES
+    return ", ".join(names[:_MANY_NAMES]) + (f" and {more:,} more" if more > 0 else "")
+
+
+def _verdict(seen: Snapshot) -> str:
+    """The verdict on one line; why there is none if it could not be read."""
+    from gdbext.narrate.brief import one_line as verdict_of
+
+    return one_line(verdict_of(Facts(seen.report))) if seen.report is not None else printable(
+        seen.problem or "no answer", 300)
 
 
 def _key(seen: Snapshot) -> str | None:
