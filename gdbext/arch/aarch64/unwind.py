@@ -14,9 +14,9 @@ from collections.abc import Mapping, Sequence
 from gdbext.arch import frame_rules
 from gdbext.arch.aarch64.calls import is_after_call
 from gdbext.arch.aarch64.registers import CALLEE_SAVED
-from gdbext.arch.frame_descriptions import FrameDescriptions
 from gdbext.arch.frame_rules import CannotUnwind, row_at
-from gdbext.errors import CorruptStructure, GdbextError, MemoryUnreadable
+from gdbext.arch.unwinder import UnwinderBase
+from gdbext.errors import GdbextError, MemoryUnreadable
 from gdbext.inferior.protocol import Memory, Module
 from gdbext.record import record
 
@@ -72,37 +72,18 @@ def _rule(state: State) -> Rule:
                 tuple(name for name, (kind, _) in others.items() if kind not in ("offset", "same")), state.is_signed)
 
 
-class Unwinder:
+class Unwinder(UnwinderBase[Rule]):
     """Unwinds the threads of one stop of one target.
 
     :param modules: all loaded files; those without ``.eh_frame_hdr`` are unwound by frame records alone.
     """
 
+    STATE = State
+
     def __init__(self, memory: Memory, modules: Sequence[Module]) -> None:
-        self._memory = memory
-        self._descriptions = FrameDescriptions(memory, modules, _LR)
-        #: See `FrameDescriptions`.
-        self.function_range = self._descriptions.function_range
-        self.exception_table = self._descriptions.exception_table
+        super().__init__(memory, modules, _LR, at_entry=(_SP, 0))
         self._stubs = [(section.start, section.end) for module in modules for section in module.sections
                        if section.name in (".plt", ".iplt", ".plt.sec")]
-        self._rules: dict[int, Rule | None] = {}
-        self._entries: dict[int, bool] = {}
-
-    def rule(self, pc: int) -> Rule:
-        """The rule at a program counter (of a caller: its return address less one).
-
-        :raises CannotUnwind: no frame description covers it, or an unusual one.
-        """
-        if pc not in self._rules:
-            try:
-                self._rules[pc] = self._find_rule(pc)
-            except (CannotUnwind, CorruptStructure, MemoryUnreadable):
-                self._rules[pc] = None
-        rule = self._rules[pc]
-        if rule is None:
-            raise CannotUnwind(f"no usable frame description for {pc:#x}")
-        return rule
 
     def _find_rule(self, pc: int) -> Rule:
         if any(start <= pc < end for start, end in self._stubs):
@@ -111,19 +92,6 @@ class Unwinder:
         if found.cie.is_signal:
             raise CannotUnwind("a signal frame")
         return _rule(row_at(found, pc - found.start, State))
-
-    def unwind(self, registers: Mapping[str, int], limit: int) -> list[tuple[int, int]]:
-        """(program counter, stack pointer) of the frames, innermost first.
-
-        :param registers: of the innermost frame.
-        :param limit: most frames to walk; a longer stack is cut there.
-        :raises CannotUnwind: the caller of a frame is not known.
-        :raises MemoryUnreadable: the stack is not readable.
-        """
-        frames, error = self.walk(registers, limit)
-        if error is not None:
-            raise error
-        return frames
 
     def walk(self, registers: Mapping[str, int], limit: int) -> tuple[list[tuple[int, int]], GdbextError | None]:
         """The frames as `unwind` has them, and why the walk ended before the outermost frame, None if it did not."""
@@ -152,17 +120,6 @@ class Unwinder:
             return {}
         known = {name: value for name, value in frame.values.items() if name in CALLEE_SAVED}
         return {**known, "pc": frame.pc, **({"sp": frame.sp} if frame.is_exact else {})}
-
-    def starts_function(self, address: int) -> bool:
-        """Whether a call can lead to an address: a frame description begins there, with an empty frame."""
-        if address not in self._entries:
-            try:
-                found = self._descriptions.find(address)
-                state = row_at(found, 0, State)
-                self._entries[address] = found.start == address and (state.cfa_register, state.cfa_offset) == (_SP, 0)
-            except (CannotUnwind, CorruptStructure, MemoryUnreadable):
-                self._entries[address] = False
-        return self._entries[address]
 
 
 class _Frame:

@@ -15,10 +15,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from gdbext.arch.frame_descriptions import FrameDescriptions
 from gdbext.arch.frame_rules import CannotUnwind, row_at
+from gdbext.arch.unwinder import UnwinderBase
 from gdbext.arch.x86_64.frame_rules import CALLEE_SAVED, RA, RSP, Rule, State
-from gdbext.errors import CorruptStructure, GdbextError, MemoryUnreadable
+from gdbext.errors import GdbextError, MemoryUnreadable
 from gdbext.inferior.cache import PAGE
 from gdbext.inferior.protocol import Memory, Module
 
@@ -32,35 +32,16 @@ _RED_ZONE = 128
 _STACK_PIECE = 2048
 
 
-class Unwinder:
+class Unwinder(UnwinderBase[Rule]):
     """Unwinds the threads of one stop of one target.
 
     :param modules: all loaded files; those without ``.eh_frame_hdr`` cannot be unwound here.
     """
 
+    STATE = State
+
     def __init__(self, memory: Memory, modules: Sequence[Module]) -> None:
-        self._memory = memory
-        self._descriptions = FrameDescriptions(memory, modules, RA)
-        #: See `FrameDescriptions`.
-        self.function_range = self._descriptions.function_range
-        self.exception_table = self._descriptions.exception_table
-        self._rules: dict[int, Rule | None] = {}
-        self._entries: dict[int, bool] = {}
-
-    def rule(self, pc: int) -> Rule:
-        """The rule at a program counter (of a caller: its return address less one).
-
-        :raises CannotUnwind: no frame description covers it, or an unusual one.
-        """
-        if pc not in self._rules:
-            try:
-                self._rules[pc] = self._find_rule(pc)
-            except (CannotUnwind, CorruptStructure, MemoryUnreadable):
-                self._rules[pc] = None
-        rule = self._rules[pc]
-        if rule is None:
-            raise CannotUnwind(f"no usable frame description for {pc:#x}")
-        return rule
+        super().__init__(memory, modules, RA, at_entry=(RSP, 8))
 
     def _first_rule(self, registers: Mapping[str, int]) -> Rule:
         """The rule of the innermost frame.
@@ -78,19 +59,6 @@ class Unwinder:
                     or self._memory.read(before[1], len(_SYSCALL)) != _SYSCALL):
                 raise
         return Rule(False, 8, -8, None, outermost=not result)
-
-    def unwind(self, registers: Mapping[str, int], limit: int) -> list[tuple[int, int]]:
-        """(program counter, stack pointer) of the frames, innermost first.
-
-        :param registers: of the innermost frame.
-        :param limit: most frames to walk; a longer stack is cut there.
-        :raises CannotUnwind: some frame needs the debugger's unwinder.
-        :raises MemoryUnreadable: the stack is not readable.
-        """
-        frames, error = self.walk(registers, limit)
-        if error is not None:
-            raise error
-        return frames
 
     def walk(self, registers: Mapping[str, int], limit: int) -> tuple[list[tuple[int, int]], GdbextError | None]:
         """The frames as `unwind` has them, and why the walk ended before the outermost frame, None if it did not."""
@@ -204,24 +172,8 @@ class Unwinder:
                     continue
         raise MemoryUnreadable(low, cfa - low)
 
-    def starts_function(self, address: int) -> bool:
-        """Whether a call can lead to an address: a frame description begins there, with an empty frame.
-
-        A part of a function that is entered by a jump usually begins with a frame of the function.
-        """
-        if address not in self._entries:
-            try:
-                found = self._descriptions.find(address)
-                state = row_at(found, 0, State)
-                self._entries[address] = found.start == address and (state.cfa_register, state.cfa_offset) == (RSP, 8)
-            except (CannotUnwind, CorruptStructure, MemoryUnreadable):
-                self._entries[address] = False
-        return self._entries[address]
-
     def _find_rule(self, pc: int) -> Rule:
         found = self._descriptions.find(pc)
         if found.cie.is_signal:
             raise CannotUnwind("a signal frame")
         return row_at(found, pc - found.start, State).result()
-
-
