@@ -124,21 +124,26 @@ class FrameReader:
 
         :raises MemoryUnreadable: the thread state is not mapped, or not in the core.
         """
-        cframes: list[int] = []
-        if not self._has_frame_objects and self._version < (3, 12):
-            cframes, problem = self._cframes(tstate)
-            if problem is not None:
-                return PyStack((), (), problem)
-        _, frames, calls, problem = self._walk(self._newest(tstate), cframes)
-        return PyStack(tuple(frames), tuple(calls), problem)
+        return self._thread(tstate)[0]
 
     def raw(self, tstate: int, limit: int | None = None) -> list[RawFrame]:
         """The readable Python frames of a thread (``PyThreadState *``), innermost first, at most `limit`.
 
         :raises MemoryUnreadable: the thread state is not mapped, or not in the core.
         """
-        places = self._walk(self._newest(tstate), limit=limit)[0]
+        places = self._thread(tstate)[1] if limit is None else self._walk(self._newest(tstate), limit=limit)[0]
         return [RawFrame(at, *place) for at, place in places.items() if place is not None]
+
+    @remembered
+    def _thread(self, tstate: int) -> tuple[PyStack, dict[int, _Place | None]]:
+        """The Python stack of a thread, and its frames by address: a report needs both of thousands of threads."""
+        cframes: list[int] = []
+        unordered = None
+        if not self._has_frame_objects and self._version < (3, 12):
+            cframes, unordered = self._cframes(tstate)
+        places, frames, calls, problem = self._walk(self._newest(tstate), cframes)
+        stack = PyStack(tuple(frames), tuple(calls), problem)
+        return stack if unordered is None else PyStack((), (), unordered), places
 
     def outermost(self, tstate: int, count: int) -> list[PyFrame]:
         """The outermost Python frames of a thread (``PyThreadState *``), innermost of them first, however deep it is.

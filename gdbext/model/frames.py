@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import field
+from functools import lru_cache
 from typing import NamedTuple, Union
 
 from gdbext.model.reasons import Reason
@@ -114,6 +115,11 @@ LIBRARY = re.compile(
 
 def library_of(frame: Frame) -> str | None:
     """The package or module of a Python frame that is not the program's own code; None for the program's."""
+    return _library_of_file(frame.file) if isinstance(frame, PyFrame) else None
+
+
+@lru_cache(maxsize=1 << 12)
+def _library_of_file(file: str) -> str | None:
     # the standard library's folder contains that of packages
-    names = LIBRARY.findall(frame.file) if isinstance(frame, PyFrame) else ()
+    names = LIBRARY.findall(file)
     return str(names[-1]).partition(".")[0] if names else None

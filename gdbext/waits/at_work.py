@@ -58,15 +58,15 @@ def work_of(seen: SeenThread, context: Context) -> Place:
         # a process that multiprocessing has forked still has the stack of its parent
         inside = itertools.takewhile(lambda raw: role_of(raw.frame) != "starts-process", stack)
         frames = list(itertools.dropwhile(lambda raw: library_of(raw.frame) is not None, inside))
-        own = [raw for raw in frames if library_of(raw.frame) is None]
-        if len(own) > _MOST_FRAMES:
+        is_own = [library_of(raw.frame) is None for raw in frames]
+        if sum(is_own) > _MOST_FRAMES:
             return Place()
-        for raw in own:
+        for raw in itertools.compress(frames, is_own):
             repeats = reader.functions.repeats(raw.code, raw.offset)
             if repeats is not False:
                 return Place(None, raw.frame, _takes_next(reader, stack, raw)) if repeats else Place()
-        called = list(itertools.takewhile(lambda raw: library_of(raw.frame) is None, frames))
-        found = called[-1].frame if called else found
+        called = is_own.index(False) if False in is_own else len(frames)
+        found = frames[called - 1].frame if called else found
     return Place(found)
 
 
