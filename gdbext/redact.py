@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -33,8 +33,8 @@ _HOME = re.compile(r"/(?:home|Users)/([^/]+)(?=/|$)|/root(?=/|$)")
 _PATH = re.compile(r"(?<![\w.~<>/-])/[^\s:;,()\"'<>]*/[^\s:;,()\"'<>]*")
 _WHOLE_PATH = re.compile(r"((?:fd \d+, )?)((?:/|\.{1,2}/).*)", re.DOTALL)
 _NET = re.compile(r"(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?![\w.])|\[[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*\]|"
-                  r"(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
-_THIS_MACHINE = re.compile(r"127\.|0\.0\.0\.0$|\[::1?\]$")
+                  r"(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+|(?<=://)[\w.-]+")
+_THIS_MACHINE = re.compile(r"127\.|0\.0\.0\.0$|\[::1?\]$|localhost$")
 #: Names of users that say nothing about a person; and words of the model, which are never a name.
 _COMMON = frozenset(("root", "user", "app", "nobody", "daemon", "runner", "ubuntu", "localhost"))
 _TERM = re.compile(r"[a-z][a-z-]*")
@@ -57,11 +57,22 @@ def redact(report: Report, names: Collection[str] = (), source: bool = False) ->
     """
     redaction = Redaction(report, names)
     made = redaction(report)
-    earlier = {what for problem in report.problems for why in find_reasons(problem.why, REDACTED)
-               for _, found in why.arguments if isinstance(found, tuple) for what in found}
-    taken = tuple(what for what in TAKEN if what in redaction.taken | earlier or what == "source" and not source)
+    whole = redaction.taken | (_earlier([report]) or set()) | (set() if source else {"source"})
+    taken = tuple(what for what in TAKEN if what in whole)
     kept = [problem for problem in made.problems if problem.why.code != REDACTED]
     return replace(made, problems=(*kept, Problem("target", "not applicable", because("redacted", taken=taken))))
+
+
+def taken_out(reports: Iterable[Report]) -> Reason | None:
+    """What was taken out of reports, all together; None of reports with everything."""
+    taken = _earlier(reports)
+    return None if taken is None else because("redacted", taken=tuple([what for what in TAKEN if what in taken]))
+
+
+def _earlier(reports: Iterable[Report]) -> set[object] | None:
+    found = [why for report in reports for problem in report.problems for why in find_reasons(problem.why, REDACTED)]
+    return {what for why in found for _, names in why.arguments if isinstance(names, tuple) for what in names
+            } if found else None
 
 
 def program_of(command: str) -> str:
@@ -106,16 +117,17 @@ class Redaction:
 
     :param report: shows the machine, and the users by whose homes files are named; None: there is none.
     :param names: further names of users and machines.
+    :param hosts: those of them that are names of machines.
     """
 
-    def __init__(self, report: Report | None, names: Collection[str] = ()) -> None:
+    def __init__(self, report: Report | None, names: Collection[str] = (), hosts: Collection[str] = ()) -> None:
         self.taken: set[str] = set()
         self._hosts: dict[str, str] = {}
-        hosts: set[str] = set()
+        hosts = {*hosts}
         users: set[str] = set()
         if report is not None:
             target, frames = report.target, [frame for thread in report.threads for frame in thread.stack]
-            hosts = {target.host, target.host.partition(".")[0]} if target.host else set()
+            hosts |= {target.host, target.host.partition(".")[0]} if target.host else set()
             texts = [getattr(frame, "file", None) or "" for frame in frames]
             users = {found[1] for text in (*texts, target.command_line or "", target.executable or "")
                      for found in _HOME.finditer(text) if found[1]}
@@ -183,7 +195,7 @@ class Redaction:
         whole = _WHOLE_PATH.fullmatch(text)
         if whole and (whole[1] or member in (*_PATHS, "name", "names")):
             text = self._changed("folders", text, whole[1] + short_path(whole[2]))
-        elif member == "file":
+        elif member == "file" or member in _PATHS and "/" in text and "://" not in text:
             text = self._changed("folders", text, short_path(text))
         else:
             text = self._changed("folders", text, _PATH.sub(lambda found: short_path(found[0]), text))

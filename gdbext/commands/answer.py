@@ -10,7 +10,7 @@ import contextlib
 import json
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
@@ -18,7 +18,7 @@ from gdbext.commands.report_options import ReportOptions
 from gdbext.errors import GdbextError
 from gdbext.inferior.proc.files import read_link
 from gdbext.inferior.proc.status import living_task, start_of, status_fields
-from gdbext.model import Report
+from gdbext.model import PyFrame, Report
 from gdbext.model.reasons import because
 from gdbext.narrate.reasons import explain
 from gdbext.narrate.sentences import sentence
@@ -59,14 +59,18 @@ def redacted(report: Report, source: bool) -> Report:
     return redact(report, private_names(report.target.pid if report.target.kind == "live" else None), source)
 
 
-def without_private(value: _Value, pid: int | None = None) -> _Value:
+def without_private(value: _Value, pid: int | None = None, hosts: Collection[str] = ()) -> _Value:
     """A copy of a value without private details, such as one that was made of redacted reports.
 
     :param pid: the process that it is about, if it is about one.
+    :param hosts: further names of machines.
     """
+    import socket
+
     from gdbext.redact import Redaction
 
-    return Redaction(None, private_names(pid))(value)
+    machines = {socket.gethostname(), *hosts}
+    return Redaction(None, private_names(pid) | machines, machines)(value)
 
 
 def private_names(pid: int | None = None) -> set[str]:
@@ -91,13 +95,15 @@ def answer(report: Report, incomplete: GdbextError | None, files: SourceFiles,
     :param incomplete: why the report is incomplete, where the user can do something about it.
     """
     shows_source = options.source or not options.redact
+    whole_paths: dict[str, str] = {}
     if options.redact:
-        report = redacted(report, options.source)
+        whole, report = report, redacted(report, options.source)
+        whole_paths = _whole_paths(whole, report)
     style = Style(options.colour, options.width)
     lines: dict[tuple[str, int], str] = {}
 
     def source(path: str, line: int) -> str | None:
-        text = files(path, line) if shows_source else None
+        text = files(whole_paths.get(path, path), line) if shows_source else None
         if text:
             lines[path, line] = text[:_SOURCE_LINE]
         return text
@@ -118,6 +124,17 @@ def answer(report: Report, incomplete: GdbextError | None, files: SourceFiles,
         "incomplete": None if incomplete is None else str(incomplete),
         "hint": "" if incomplete is None else incomplete.hint,
     }
+
+
+def _whole_paths(whole: Report, report: Report) -> dict[str, str]:
+    """The paths of Python files by those in the redacted report, without those of several files with one such path."""
+    found: dict[str, str] = {}
+    for before, after in zip(whole.threads, report.threads):
+        for frame, shown in zip(before.stack, after.stack):
+            if isinstance(frame, PyFrame) and isinstance(shown, PyFrame) and found.setdefault(
+                    shown.file, frame.file) != frame.file:
+                found[shown.file] = ""
+    return found
 
 
 def whole_text(renderer: TextRenderer, each: bool, stacks: str) -> Safe:

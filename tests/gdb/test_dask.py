@@ -77,6 +77,18 @@ def test_hung_cluster_is_explained_on_one_page(hung: Cluster, tmp_path: Path) ->
     assert all(running_on(pid) for pid in (*hung.pids, hung.sample.pid))
 
 
+def test_redacted_page_does_not_name_machine_or_folders(hung: Cluster, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    for options in (("--html", str(page)), ("--json",)):
+        found = clusters.snapshot_at_rest(hung, "--redact", *options)
+        assert found.returncode == 1, found
+        shown = found.stdout + page.read_text()
+        assert "deadlock between the GIL and pthread rwlock in libdrv.so" in shown
+        assert "on HOST1)" in shown
+        secrets = (socket.gethostname(), str(samples.SOURCES), str(CHECKOUT))
+        assert [secret for secret in secrets if secret in shown] == []
+
+
 def hung_pid(hung: Cluster, address: str) -> int:
     (pid,) = [worker["pid"] for worker in hung.facts["workers"] if worker["address"] == address]
     return int(pid)

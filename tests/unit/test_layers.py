@@ -212,7 +212,7 @@ def test_the_launcher_runs_without_gdb() -> None:
                 "gdbext.narrate.known", "gdbext.narrate.names",
                 "gdbext.narrate.operations", "gdbext.narrate.processes", "gdbext.narrate.ranks",
                 "gdbext.narrate.reasons", "gdbext.narrate.sentences", "gdbext.narrate.threads",
-                "gdbext.narrate.verdict", "gdbext.narrate.words", "gdbext.record", "gdbext.redact",
+                "gdbext.narrate.verdict", "gdbext.narrate.watching", "gdbext.narrate.words", "gdbext.record", "gdbext.redact",
                 "gdbext.render.brief", "gdbext.render.changes",
                 "gdbext.render.dot", "gdbext.render.escape", "gdbext.render.html", "gdbext.render.issue",
                 "gdbext.render.output_file",

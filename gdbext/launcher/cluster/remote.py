@@ -235,7 +235,7 @@ def as_json(target: Target, options: Options) -> dict[str, Any]:
     """The argument of `snapshot_here`; paths are absolute, since it runs in another folder."""
     parts: dict[str, Any] = json.loads(json.dumps({"target": asdict(target), "options": asdict(options)},
                                                   default=os.path.abspath))
-    for name in ("object_names", "values_of_others", "max_pause"):
+    for name in ("object_names", "values_of_others", "max_pause", "redact", "source"):
         if parts["options"][name] == getattr(DEFAULTS, name):
             del parts["options"][name]  # the default; an earlier version there does not know the option
     return parts

@@ -273,7 +273,8 @@ def wanted(process: Process, options: argparse.Namespace) -> dict[str, Any]:
     """The argument of `snapshot_here`."""
     return as_json(Target(pid=process.pid), Options(gdb=options.gdb, timeout=options.timeout,
                                                     object_names=options.object_names,
-                                                    values_of_others=shows_values(options)))
+                                                    values_of_others=shows_values(options),
+                                                    redact=options.redact, source=options.source))
 
 
 async def snapshot_from_here(process: Process, options: argparse.Namespace) -> None:

@@ -27,7 +27,7 @@ from gdbext.narrate.known import known_bug
 from gdbext.narrate.names import Facts
 from gdbext.narrate.words import plain, problem_of, reason
 from gdbext.record import record
-from gdbext.redact import short_path
+from gdbext.redact import short_path, taken_out
 from gdbext.render.escape import Safe, as_text, printable
 from gdbext.render.shown import Shown
 from gdbext.render.style import PLAIN, Style
@@ -323,7 +323,9 @@ def text(triage: Triage, what: str = "core", style: Style = PLAIN) -> Safe:
         report = each.report
         if report is not None:
             lines += [f"   {line}" for line in _representative(each, report)]
-    return as_text([*lines, *failure_lines(triage, "   ")])
+    taken = taken_out([report for each in triage.classes if (report := each.report) is not None])
+    lines += [*failure_lines(triage, "   "), *(["", f"Left out: {reason(taken).text}"] if taken is not None else [])]
+    return as_text(lines)
 
 
 def marked(style: Style, kind: str, title: str) -> str:

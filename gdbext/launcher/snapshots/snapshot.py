@@ -103,7 +103,11 @@ def take_snapshot(target: Target, options: Options) -> Snapshot:
     if not options.redact:
         return seen
     from gdbext.commands.answer import without_private
+    from gdbext.redact import short_path
 
+    if target.core is not None and seen.problem is not None:
+        name = str(target.core)  # in a sentence a relative path looks like other words
+        seen = replace(seen, problem=seen.problem.replace(name, short_path(name)))
     return without_private(seen, target.pid)
 
 

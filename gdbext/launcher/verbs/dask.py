@@ -91,6 +91,10 @@ def run(options: argparse.Namespace) -> int:
     """Survey a cluster and report; return the exit status."""
     address = scheduler_address(options.address)
     found = asyncio.run(survey(address, options))
+    if options.redact:
+        from gdbext.commands.answer import without_private
+
+        found = without_private(found, hosts={process.host for process in found.processes if process.host})
     triage = merged(found)
     if options.json:
         write(json_line(as_document(found, triage)))
@@ -99,7 +103,7 @@ def run(options: argparse.Namespace) -> int:
     if options.html is not None:
         from gdbext.render.html import html_page
 
-        write_file(options.html, html_page(shown_targets(found, triage), f"gdbext: Dask cluster {address}",
+        write_file(options.html, html_page(shown_targets(found, triage), f"gdbext: Dask cluster {found.address}",
                                            class_rows(found, triage)))
     if found.problem is not None:
         say(f"gdbext dask: {printable(found.problem)}")

@@ -17,12 +17,13 @@ from gdbext.errors import GdbextError, UsageError
 from gdbext.inferior.proc.status import process_tree
 from gdbext.inferior.signals import CORE_SIGNALS
 from gdbext.launcher.api import report_on
-from gdbext.launcher.cli import duration
+from gdbext.launcher.cli import add_redact, duration
 from gdbext.launcher.kernel_cores import core_is_piped, find_core, out_of_memory_kills, why_no_core
 from gdbext.launcher.output import say, write_to_stderr
 from gdbext.launcher.snapshots.options import Options, Target
 from gdbext.launcher.watching.activity import Stillness, read_sample
 from gdbext.launcher.watching.tree_report import members, report_tree, send, write_page
+from gdbext.redact import program_of, short_path
 from gdbext.render.escape import as_text, concatenated, printable
 
 NAME = "run"
@@ -67,6 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--exit", action="store_true", dest="ends",
                         help="after the report end the program and its descendants (SIGTERM, then SIGKILL)")
     parser.add_argument("--html", metavar="DIR", help="also write each report as a page into this folder")
+    add_redact(parser)
     parser.add_argument("command", metavar="CMD", nargs=argparse.REMAINDER, help="the program with its arguments")
 
 
@@ -108,6 +110,7 @@ class _Runner:
                  waited: Collection[int], mask: Collection[int]) -> None:
         self._command, self._options, self._asked = command, options, asked
         self._waited, self._mask = waited, mask
+        self._how = Options(redact=options.redact, source=options.source)
         self._pages = 0
         self._dumped = False
 
@@ -203,12 +206,12 @@ class _Runner:
             if core is None:
                 say(f"gdbext run: {why_no_core()}")
                 return
+            name = printable(short_path(str(core)) if self._how.redact else str(core), 300)
             try:
-                report = report_on(Target(core=core), Options())
-                write_to_stderr(concatenated([as_text([f"gdbext run: its core is {printable(str(core), 300)}"]),
-                                              report.text]))
+                report = report_on(Target(core=core), self._how)
+                write_to_stderr(concatenated([as_text([f"gdbext run: its core is {name}"]), report.text]))
             except GdbextError as error:
-                say(f"gdbext run: its core is {printable(str(core), 300)}; no report: {error}"
+                say(f"gdbext run: its core is {name}; no report: {error}"
                     f"{'; ' if error.hint else ''}{error.hint}")
             except KeyboardInterrupt:
                 say("gdbext run: the report was interrupted")
@@ -228,12 +231,12 @@ class _Runner:
         pid = self._process.pid
         with self._interruptible():
             try:
-                report = report_tree(pid, Options())
+                report = report_tree(pid, self._how)
                 write_to_stderr(concatenated([as_text([f"gdbext run: process {pid} {why}"]), report.text]))
                 if self._options.html is not None:
                     self._pages += 1
                     name = f"{os.path.basename(self._command[0])}-{pid}-{self._pages}"
-                    page = write_page(report, self._options.html, name, f"gdbext: {' '.join(self._command)}")
+                    page = write_page(report, self._options.html, name, f"gdbext: {self._title()}")
                     write_to_stderr(as_text([f"gdbext run: the page is {page}"]))
             except GdbextError as error:
                 say(f"gdbext run: no report: {error}{'; ' if error.hint else ''}{error.hint}")
@@ -241,6 +244,10 @@ class _Runner:
                 say(f"gdbext run: the report cannot be written: {error.strerror or error}")
             except KeyboardInterrupt:  # the program gets it too
                 say("gdbext run: the report was interrupted")
+
+    def _title(self) -> str:
+        command = " ".join(self._command)
+        return program_of(command) if self._how.redact else command
 
     @contextlib.contextmanager
     def _interruptible(self) -> Iterator[None]:

@@ -11,7 +11,7 @@ import stat
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -28,8 +28,8 @@ from gdbext.launcher.snapshots.options import Options, Target
 from gdbext.launcher.snapshots.snapshot import Snapshot, take_snapshot
 from gdbext.launcher.status import FOUND, NO_ANSWER, NO_GDB, OUTSIDE, NoGdb, Unreadable, worst
 from gdbext.launcher.watching.activity import Stillness, read_sample
+from gdbext.narrate import watching as words
 from gdbext.narrate.names import Facts
-from gdbext.narrate.words import plural
 from gdbext.redact import program_of
 from gdbext.render.escape import as_text, concatenated, json_line, printable
 from gdbext.render.output_file import write_private
@@ -59,8 +59,6 @@ by itself, 2 bad usage, 3 a process could not be read, 4 no GDB or a GDB without
 _BETWEEN, _PATIENCE = 1.0, 300.0
 #: How many hangs of one process are remembered.
 _MANY = 100
-#: How many processes a line names.
-_MANY_NAMES = 8
 _PAGES = "hang-{pid}-{time}.html"
 
 
@@ -119,26 +117,17 @@ class _Watcher:
 
     def run(self) -> int:
         options = self._options
-        self._tell(f"a sample every {options.every:g} s, a report on a process that does not move for "
-                   f"{options.still:g} s")
+        self._tell(words.begins(options.every, options.still))
         while True:
             begin = self._clock()
             if not self._sample() and options.name is None:
                 return worst(self._statuses)
-            self._tell(self._found())
+            self._tell(words.sample([(each.name, each.still) for each in self._watched.values()]))
             time.sleep(max(begin + options.every - self._clock(), 0.0))
 
     def _tell(self, line: str) -> None:
         if not self._options.quiet:
             say(f"gdbext watch: {time.strftime('%H:%M:%S')} {line}")
-
-    def _found(self) -> str:
-        """What the last sample has found, on one line."""
-        every = [*self._watched.values()]
-        still = sorted((each for each in every if each.still), key=lambda each: -each.still)
-        names = [f"{each.name} for {each.still:.0f} s" for each in still]
-        return (f"{plural(len(every), 'process')}, {len(every) - len(still):,} moved" +
-                (f"; nothing moved in {_listed(names)}" if names else ""))
 
     def _sample(self) -> bool:
         """Sample all processes and report on those that have become still; whether any is left."""
@@ -171,29 +160,27 @@ class _Watcher:
 
     def _tell_changes(self, before: Mapping[int, _Watched]) -> None:
         """Say which processes are watched from now on, and which have ended."""
-        for what, some, others in (("has ended: ", before, self._watched), ("watches ", self._watched, before)):
+        for line, some, others in ((words.ended, before, self._watched), (words.watches, self._watched, before)):
             names = [each.name for pid, each in some.items() if others.get(pid) is not each]
             if names:
-                self._tell(what + _listed(names))
+                self._tell(line(names))
 
     def _examine(self, pid: int, watched: _Watched) -> str:
         """Report on a process that is still, if it hangs and this hang is new; what was found."""
         first = self._take(pid)
         if first.status not in (FOUND, OUTSIDE):
-            return f"no hang: {_verdict(first)}"
+            return words.no_hang(_verdict(first))
         time.sleep(_BETWEEN)
         second = self._take(pid)
-        if second.status != first.status or start_of(pid) != watched.started:
-            return "no hang: it has moved on"
         key = _key(second)
-        if key is None or key != _key(first):
-            return "no hang: it has moved on"
+        if second.status != first.status or start_of(pid) != watched.started or key is None or key != _key(first):
+            return words.no_hang(None)
         if key in watched.known:
-            return f"the same hang as before: {_verdict(second)}"
+            return words.hang(False, _verdict(second))
         watched.known = [*watched.known[1 - _MANY:], key]
         self._statuses.add(second.status)
         self._hand_on(pid, second)
-        return f"a new hang: {_verdict(second)}"
+        return words.hang(True, _verdict(second))
 
     def _take(self, pid: int) -> Snapshot:
         seen = take_snapshot(Target(pid=pid), self._how)
@@ -246,11 +233,6 @@ def _written_at(page: Path) -> int | None:
 def _name(pid: int) -> str:
     """The PID and program of a process, without its arguments."""
     return f"{pid} ({printable(program_of(read_command_line(pid) or read_name(pid) or '?'), 100)})"
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = len(names) - _MANY_NAMES
-    return ", ".join(names[:_MANY_NAMES]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def _verdict(seen: Snapshot) -> str:

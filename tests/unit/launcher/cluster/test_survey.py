@@ -22,7 +22,7 @@ SEEN = "tcp://192.0.2.2:8786"
 
 def options(**others: Any) -> argparse.Namespace:
     made = {"client": None, "gdb": None, "package": None, "jobs": 2, "timeout": 1.0, "connect_timeout": 0.05,
-            "object_names": True, "values_of_others": False}
+            "object_names": True, "values_of_others": False, "redact": False, "source": False}
     return argparse.Namespace(**{**made, **others})
 
 
