@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import json
 import re
@@ -89,6 +90,18 @@ def is_valid(made: Json) -> bool:
     return bool(validator().is_valid(made))
 
 
+@contextlib.contextmanager
+def without(value: Json, path: tuple[str | int, ...]) -> Iterator[Json]:
+    """The document without a member for a while: a copy for each of the thousands of members takes longer."""
+    holder = at(value, path[:-1])
+    members = dict(holder)
+    del holder[path[-1]]
+    try:
+        yield value
+    finally:
+        holder.update(members)
+
+
 def changed(value: Json, path: tuple[str | int, ...], new: object) -> Json:
     """The document with a changed value at a path."""
     made = copy.deepcopy(value)
@@ -163,15 +176,14 @@ def test_missing_required_members_are_rejected() -> None:
     of_document -= {"event_loops", "tasks", "task_cycles"}  # all of them or none
     for name in RICH:
         made = document(name)
-        for path in places(made):
+        for path in list(places(made)):
             if path and isinstance(path[-1], str):
-                less = copy.deepcopy(made)
-                del at(less, path[:-1])[path[-1]]
                 names = tuple(step for step in path if isinstance(step, str))
                 may_be_absent = path[-1] in of_document if len(path) == 1 else names[-2:] in LATER
                 may_be_absent = may_be_absent or path[-1].endswith(("_code", "_codes"))
                 may_be_absent = may_be_absent or path[-2:-1] == ("registers",)
-                assert is_valid(less) == may_be_absent, (name, path)
+                with without(made, path) as less:
+                    assert is_valid(less) == may_be_absent, (name, path)
 
 
 def test_values_of_other_types_are_rejected() -> None:
