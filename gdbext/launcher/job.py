@@ -25,6 +25,7 @@ from gdbext.model import INFERRED, RECORDED, Evidence, Group, Identity, Report, 
 from gdbext.model.kinds import kind_of
 from gdbext.record import record
 from gdbext.render.escape import Safe
+from gdbext.render.shown import Shown
 from gdbext.schema.ranks import SCHEMA, read_members
 from gdbext.schema.read import read_document
 from gdbext.verdict.judge import verdict_of
@@ -41,20 +42,24 @@ _AGAIN = 1.0
 class Look:
     """The ranks of a job as they were seen, and the verdict.
 
-    `reports` has the full reports that were made, by rank, and `texts` what they look like. `problems` says why others
-    could not be made. All ranks were read within `within` seconds; None if that is not known. `stripped` are libraries
-    without the symbols by which operations are found.
+    `shown` has the full reports that were made or failed, by rank, and `texts` what they look like. All ranks were read
+    within `within` seconds; None if that is not known. `stripped` are libraries without the symbols by which operations
+    are found.
     """
 
     members: Mapping[int, Member]
     job: Job
-    reports: Mapping[int, Report]
+    shown: Mapping[int, Shown]
     texts: Mapping[int, Safe]
-    problems: Mapping[int, str]
     within: float | None
     time: float
     evidence: Evidence
     stripped: tuple[str, ...] = ()
+
+    @property
+    def reports(self) -> dict[int, Report]:
+        """The reports that were made."""
+        return {rank: each.report for rank, each in self.shown.items() if each.report is not None}
 
     @property
     def hosts(self) -> int:
@@ -169,10 +174,8 @@ def _confirm_polls(members: dict[int, Member], snapshots: dict[int, Snapshot], o
 
 def _look_of(members: Mapping[int, Member], job: Job, snapshots: Mapping[int, Snapshot], within: float | None,
              now: float, evidence: Evidence) -> Look:
-    reports = {rank: seen.report for rank, seen in snapshots.items() if seen.report is not None}
-    return Look(members, job, reports, {rank: seen.text for rank, seen in snapshots.items() if seen.text},
-                {rank: seen.problem or "no answer" for rank, seen in snapshots.items() if seen.report is None},
-                within, now, evidence)
+    return Look(members, job, {rank: seen.for_page() for rank, seen in snapshots.items()},
+                {rank: seen.text for rank, seen in snapshots.items() if seen.text}, within, now, evidence)
 
 
 def look_at_reports(targets: Sequence[Target], documents: Sequence[object], options: Options) -> Look:
@@ -235,7 +238,7 @@ def _joined(found: Iterable[tuple[Report, Snapshot | None]], members: dict[int, 
     if not recorded:
         members.update(_from_stacks(members, members, size))
     made = _look_of(members, judge(members, size, now), snapshots, None, now, RECORDED if recorded else INFERRED)
-    return replace(made, reports={**reports, **made.reports})
+    return replace(made, shown={**{rank: Shown("", report) for rank, report in reports.items()}, **made.shown})
 
 
 def _of_interest(job: Job, members: Mapping[int, Member]) -> list[int]:

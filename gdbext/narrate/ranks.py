@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from gdbext.jobs.job import Debt, Job, Member, Unfinished
+from gdbext.jobs.job import Debt, Job, Member, Owing, Unfinished
 from gdbext.model import Operation
 from gdbext.narrate.names import number_list
 from gdbext.narrate.operations import operation_name, tensor
@@ -58,6 +59,13 @@ def verdict_sentence(job: Job, ranks: int) -> str:
     return f"{waiting}; {_debts(first)}{more}"
 
 
+def debt_of(unfinished: Unfinished, owing: Owing) -> str:
+    """What a rank has not done: ``has not called all_reduce #13 of default_pg``."""
+    if owing.debt == "not-called":
+        return f"has not called {operation_name(unfinished.operation, unfinished.group)}"
+    return _debts(replace(unfinished, owing=(owing,))).partition(f"{rank_list([owing.rank])} ")[2]
+
+
 def _debts(unfinished: Unfinished) -> str:
     parts = []
     for debt in dict.fromkeys(each.debt for each in unfinished.owing):
@@ -87,6 +95,15 @@ def place_of(member: Member, hosts: int) -> str:
     """The PID of a rank, and its machine if there are several."""
     where = f" on {member.host}" if hosts > 1 and member.host else ""
     return f"PID {member.pid}{where}" if member.pid is not None else ""
+
+
+def processes_of(members: Sequence[Member], hosts: int) -> str:
+    """The PIDs of some ranks; their number if they run on several machines."""
+    if len(members) == 1:
+        return place_of(members[0], hosts)
+    if hosts > 1:
+        return f"{len(members):,} processes on {plural(len({member.host for member in members}), 'machine')}"
+    return number_list(sorted(member.pid for member in members if member.pid is not None), "PID", _MANY)
 
 
 def last_finished(operation: Operation | None) -> str:

@@ -50,7 +50,7 @@ from gdbext.narrate.words import Foreign, Marked, Word, Words, plain, plural, re
 from gdbext.record import record
 from gdbext.render.escape import Safe, printable
 from gdbext.render.html_graph import Graph, Node
-from gdbext.render.shown import Shown
+from gdbext.render.shown import Shown, ShownJob
 from gdbext.render.source_excerpts import pieces
 
 try:
@@ -73,13 +73,14 @@ _STACKS, _INNER, _INNERMOST, _FRAME = 700_000, 8, 3, 60
 
 
 def html_page(targets: Sequence[Shown], title: str, classes: Sequence[Mapping[str, Any]] = (),
-              between: Sequence[Mapping[str, Any]] = ()) -> Safe:
+              between: Sequence[Mapping[str, Any]] = (), job: ShownJob | None = None) -> Safe:
     """Render one self-contained page, in ASCII. All text is treated as hostile.
 
     :param classes: classes of targets: `verdict` in words, `count`, `members` (targets), and the `representative`
         target.
     :param between: waits between targets: `waiter` and `holder` (targets; `holder` may be None), `what` after
         the word "waits" ("for the end of process 9"), and whether the wait is part of a `deadlock`.
+    :param job: the job that the targets are ranks of.
     """
     views = [View(each, index) for index, each in enumerate(targets)]
     anchors = {view.target: view.anchor for view in views}
@@ -89,7 +90,7 @@ def html_page(targets: Sequence[Shown], title: str, classes: Sequence[Mapping[st
         views=views, title=title, classes=classes, between=between, between_graph=_between(between, anchors),
         anchors=anchors, depths=_depths(views), states=[(state, STATES[state], found[state]) for state in STATES
                                                         if found[state]],
-        budget=Budget(), style=Markup(style), script=Markup(script), policy=(
+        job=job, budget=Budget(), style=Markup(style), script=Markup(script), policy=(
             "default-src 'none'; base-uri 'none'; form-action 'none'; "
             f"style-src {_hash(style)}; script-src {_hash(script)}"))
     return Safe(page.encode("ascii", "xmlcharrefreplace").decode("ascii"))

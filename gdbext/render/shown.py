@@ -1,4 +1,4 @@
-"""The targets of a page of HTML, importable without Jinja2."""
+"""The targets of a page of HTML, and the job that they are ranks of, importable without Jinja2."""
 
 from __future__ import annotations
 
@@ -27,3 +27,35 @@ class Shown:
     source: Mapping[tuple[str, int], str] = field(default_factory=dict)
     source_notes: tuple[str, ...] = ()
     deadlocked_with: tuple[int, ...] = ()
+
+
+@record
+class RankColumn:
+    """A rank of a job, or several that do the same; a text that is not known is empty.
+
+    `who` are the ranks, and `state` is what has happened to the process. `last` is what they have finished, `operation`
+    what they wait in or have not called, and `place` the line of the program. `target` has their report on the page.
+    A rank `owes` an operation, and `is_cause` if the others wait for it in the end.
+    """
+
+    who: str
+    process: str = ""
+    state: str = ""
+    last: str = ""
+    operation: str = ""
+    verdict: str = ""
+    place: str = ""
+    owes: bool = False
+    is_cause: bool = False
+    target: str | None = None
+
+
+@record
+class ShownJob:
+    """The verdict on a job: a tone, sentences, how it is known, and its ranks."""
+
+    tone: str
+    title: str
+    sentence: str
+    known: str
+    columns: tuple[RankColumn, ...]

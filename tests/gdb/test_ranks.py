@@ -51,6 +51,18 @@ def test_a_deadlock_in_one_rank(tmp_path: Path) -> None:
         assert others.split() [:2] == ["ranks", "0,"]
         assert "flight recorder" in known
 
+        page = tmp_path / "page.html"
+        assert launch("ranks", str(job.pid), "--html", page, "--stacks", "none").status == 1
+        made = page.read_text(encoding="ascii")
+        columns = made.partition('aria-label="Ranks"')[2].partition('<p class="why">')[0].split("<section ")[1:]
+        assert [each.startswith('class="card cause bad"') for each in columns] == [True, False]
+        for words in (">rank 2</a>", f"PID {job.ranks[2]}", "last finished: all_reduce #12",
+                      "has not called all_reduce #13 of default_pg", "DEADLOCK: 2 threads wait for each other",
+                      "ranks.py:62 in deadlock"):
+            assert words in columns[0]
+        assert "all_reduce #13 of default_pg, float32 (1000)" in columns[1]
+        assert f"PIDs {job.ranks[0]}" in columns[1]
+
         for target in (job.pid, job.ranks[0]):
             report = launch("report", str(target), "--color", "never")
             assert report.status == 1

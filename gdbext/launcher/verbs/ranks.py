@@ -12,7 +12,7 @@ from gdbext.errors import UsageError
 from gdbext.inferior.proc.ranks import roots_of_job
 from gdbext.inferior.proc.status import process_tree
 from gdbext.launcher.cli import add_output, add_snapshot_options, add_text, parse_options
-from gdbext.launcher.output import say, write
+from gdbext.launcher.output import say, write, write_file
 from gdbext.launcher.pager import write_report
 from gdbext.launcher.snapshots.options import Options, Target
 from gdbext.launcher.status import Unreadable
@@ -57,8 +57,6 @@ def run(options: argparse.Namespace) -> int:
     """Look at the job and report; return the exit status."""
     from gdbext.launcher import children, job, job_page
 
-    if options.html is not None:
-        raise UsageError("ranks writes no page", "use --json")
     how = parse_options(options)
     pids = [int(text) for text in options.targets if text.isdecimal()]
     if pids and len(pids) < len(options.targets):
@@ -81,6 +79,8 @@ def run(options: argparse.Namespace) -> int:
         write(job_page.document(found))
     else:
         write_report(job_page.text(found), options.pager)
+    if options.html is not None:
+        write_file(options.html, job_page.html(found))
     if found.within is not None:
         say(f"gdbext ranks: {len(found.members):,} ranks were read within {found.within:.2f} s")
     return job_page.STATUS[found.job.kind]

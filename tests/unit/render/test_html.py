@@ -16,7 +16,7 @@ from gdbext.model import Report
 from gdbext.model.reasons import Reason, because
 from gdbext.narrate.words import Foreign, Marked
 from gdbext.render.html import Budget, View, _environment, html_page
-from gdbext.render.shown import Shown
+from gdbext.render.shown import RankColumn, Shown, ShownJob
 from tests.support.fake_page import Page, asyncio, boxes, crash, look, overlapping, page, pool, ring, rows
 from tests.support.fake_report import (
     HOSTILE,
@@ -64,7 +64,8 @@ def test_everything_is_escaped(report: Report, text: str) -> None:
     made = Shown(text, filled(report, text), text, text)
     raw = html_page([made, dataclasses.replace(made, report=None)], text, [
         {"verdict": text, "count": 2, "members": [text, text], "representative": text}], [
-        {"waiter": text, "what": text, "holder": text, "deadlock": True}])
+        {"waiter": text, "what": text, "holder": text, "deadlock": True}], ShownJob("bad", text, text, text, (
+            RankColumn(text, text, text, text, text, text, text, True, True, text),)))
     assert raw.isascii()
     assert [char for char in raw if not char.isprintable() and char != "\n"] == []
     assert len(raw) < 1_000_000
