@@ -138,7 +138,9 @@ def _together(look: Look, ranks: Sequence[int], operation: str, last: str) -> Ra
 
 
 def _last(member: Member, unfinished: Unfinished) -> Operation | None:
-    return next((group.last for group in member.groups if group.label == unfinished.group), None)
+    last = next((group.last for group in member.groups if group.label == unfinished.group), None)
+    # each rank has called it at another moment
+    return replace(last, begun=None) if last is not None else None
 
 
 def _does(look: Look, rank: int) -> str:

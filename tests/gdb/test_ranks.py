@@ -62,6 +62,7 @@ def test_a_deadlock_in_one_rank(tmp_path: Path) -> None:
             assert words in columns[0]
         assert "all_reduce #13 of default_pg, float32 (1000)" in columns[1]
         assert f"PIDs {job.ranks[0]}" in columns[1]
+        assert "last finished: all_reduce #12" in columns[1]
 
         for target in (job.pid, job.ranks[0]):
             report = launch("report", str(target), "--color", "never")
