@@ -135,10 +135,16 @@ def _first_thread(facts: Facts, first: Thread) -> Words:
 def threads_of_verdict(facts: Facts, only_where: bool = False) -> list[Words]:
     """The threads that the verdict is about, each with its place in the program's own code.
 
+    Of a crash the thread that died; without such threads the first one, which shows the program's purpose.
+
     :param only_where: whether what they wait for is left out, because it is above.
     """
-    made = [(members, place(members[0]) if only_where else words)
-            for members, words in brief(facts, _MANY_THREADS).groups]
+    crash = facts.report.crash
+    made = [] if crash is not None else [(members, place(members[0]) if only_where else words)
+                                         for members, words in brief(facts, _MANY_THREADS).groups]
+    if not made:
+        first = min(facts.threads, default=None) if crash is None else crash.thread
+        made = [((thread,), place(thread)) for thread in facts.known([first] if first is not None else [])]
     return [(*heading(members), ": ", *words) for members, words in made if words]
 
 

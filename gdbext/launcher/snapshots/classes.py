@@ -361,9 +361,7 @@ def _representative(each: Class, report: Report) -> Iterator[str]:
         if evidence != RECORDED and why is not None:
             yield f"({evidence}: {printable(reason(why).text, 300)})"
         shown = tuple(facts.known({number: None for deadlock in report.deadlocks for number in deadlock.threads}))
-    if each.kind != CRASH:
-        yield from (printable(plain(line), 400) for line in words.threads_of_verdict(
-            facts, each.kind == DEADLOCK))
+    yield from (printable(plain(line), 400) for line in words.threads_of_verdict(facts, each.kind == DEADLOCK))
     yield printable(plain(words.stacks_heading(each.kind, len(shown), each.representative)))
     if each.kind == CRASH and report.crash is not None:
         yield from (f"     {printable(frame_line(frame), 300)}" for frame in report.crash.stack.frames[:8])
