@@ -55,8 +55,8 @@ ELEMENTS = {
 ATTRIBUTES = {
     "lang", "charset", "http-equiv", "content", "name", "class", "href", "id", "tabindex", "scope", "for", "type",
     "autocomplete", "spellcheck", "placeholder", "role", "hidden", "open", "start", "value", "data-filter",
-    "data-target", "data-state", "data-count", "aria-label", "aria-controls", "aria-pressed", "aria-hidden", "width",
-    "height",
+    "data-target", "data-unit", "data-state", "data-count", "aria-label", "aria-controls", "aria-pressed",
+    "aria-hidden", "width", "height",
     "viewbox", "xmlns", "refx", "refy", "markerwidth", "markerheight", "markerunits", "orient", "d", "x", "y", "rx",
     "marker-end",
 }
