@@ -72,6 +72,10 @@ _MAX_NAMED = 8
 _OF_PYTHON_HEADERS = re.compile(r"/include/python3?[.\d]*[a-z]*/(?:cpython/|internal/)?\w+\.h$")
 #: Functions that free the block that is their first argument; debuggers know them by glibc's internal names.
 _FREES = re.compile(r"(^|_)free$")
+#: Functions of Python's memory allocator. Its free blocks and pools have links where an object has its type.
+#: Source: CPython 3.13 Objects/obmalloc.c, Objects/mimalloc.
+_ALLOCATES = re.compile(
+    r"^(_?Py(Object|Mem)_(Raw)?(Malloc|Calloc|Realloc|Free)\b|(pymalloc|arena_map|_?mi)_|(address_in_range|new_arena)$)")
 #: The function that ends a Rust program that got no memory.
 _FAILED_ALLOCATION = re.compile(r"^alloc(\[[0-9a-f]+\])?::alloc::handle_alloc_error(::h[0-9a-f]{16})?$")
 #: The source files of Rust's library.
@@ -466,8 +470,7 @@ class CrashReader:
 
     def _dead_objects(self, seen: SeenThread, fault: SeenFault) -> Iterator[Finding]:
         """Find dead objects: those whose type pointer led to the fault, and those in variables."""
-        # in other code the offset of the type pointer means nothing
-        at = self._rules.type_offset() if self._side.interpreter_code[fault.code_at] else None
+        at = self._rules.type_offset() if self._may_read_types(fault.code_at) else None
         used = {link.base for link in fault.chain if link.offset is not None and link.offset == at}
         used |= {address for address in fault.objects
                  if self._pointers.describe(address).what.code == "freed-python-object"}
@@ -487,6 +490,10 @@ class CrashReader:
                 "not-an-object", address=address, names=tuple(names.get(address, ())), problem=state.problem,
                 type=found[0] if found is not None else None, used=int(address in used)),
                 INFERRED if why.code == "type-read-there" else DERIVED, why)
+
+    def _may_read_types(self, pc: int) -> bool:
+        """Whether code may read types of objects; in other code the offset of a type means nothing."""
+        return self._side.interpreter_code[pc] and not _ALLOCATES.search(self._code.symbol(pc).function or "")
 
     # -- what is missing -----------------------------------------------------------------------------------------
 

@@ -425,10 +425,11 @@ def test_blocked_thread_that_was_killed_has_no_findings() -> None:
     assert crash_of(rules.target).findings == ()
 
 
-def dead_type(code_in: str, base_offset: int | None = None) -> Crash:
+def dead_type(code_in: str, base_offset: int | None = None, function: str = "PyObject_Call") -> Crash:
     """Code that read a pointer at the offset of an object's type, in memory that is not an object, and used it."""
     rules, thread, _ = python_scene("3.12.1", API, API)
     describe_functions(rules.target, rules.python.module.path, rules.text + API)
+    rules.target.name(rules.text + API + 4, function)
     start = rules.text + API if code_in == "interpreter" else FUNCTION
     rules.target.ram.ensure(rules.text, 0x1000)
     offset = rules.python.layouts["PyObject"].offset("ob_type") if base_offset is None else base_offset
@@ -457,6 +458,18 @@ def test_type_read_outside_of_the_interpreter_is_not_a_finding() -> None:
     """Other structures have pointers at the offset of an object's type."""
     assert "impossible-object" not in rule_names(dead_type("driver"))
     assert "impossible-object" not in rule_names(dead_type("interpreter", 16))
+
+
+@pytest.mark.parametrize("function", ["PyObject_Malloc", "_PyObject_Malloc", "PyMem_Free", "pymalloc_alloc",
+                                      "_mi_page_malloc", "address_in_range"])
+def test_link_read_by_the_allocator_is_not_a_type(function: str) -> None:
+    """A block that two threads got, or that was used after it was freed, damages the allocator's own lists."""
+    assert "impossible-object" not in rule_names(dead_type("interpreter", function=function))
+
+
+@pytest.mark.parametrize("function", ["PyObject_Call", "PyObject_GetAttr", "PyObject_FreeList", "list_dealloc"])
+def test_type_read_by_a_function_that_is_not_of_the_allocator(function: str) -> None:
+    assert "impossible-object" in rule_names(dead_type("interpreter", function=function))
 
 
 def test_dead_objects_in_variables_are_findings() -> None:
